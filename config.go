@@ -1,0 +1,92 @@
+package fairlock
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Config configures a [Manager]. The zero value, or nil, is the default. It is checked once, in [New].
+type Config struct {
+	// Label is shown to people beside every place in a queue that this manager takes, unless [Label] gives the
+	// call one of its own. At most 255 bytes of valid UTF-8. Defaults to the name of the program.
+	Label string
+
+	// Logger receives what an operator may want to know: sessions lost, streams reopened, the dead cleared. It never
+	// receives documents. Defaults to discarding.
+	Logger *slog.Logger
+
+	// Margin is how long before its lease could end for others a holder is told that it is lost: the time it
+	// has to stop. At most half of TTL. Defaults to a tenth of TTL.
+	Margin time.Duration
+
+	// OpTimeout bounds each database call. A call that was not answered by then has an unknown outcome and is
+	// repeated or left to a reaper; a shorter bound notices a frozen server sooner. After a failover, majority
+	// writes of a replica set can take 2 s each for a while, so it is at least 2.5 s. Defaults to 5 s.
+	OpTimeout time.Duration
+
+	// Poll makes waiters read the lock document every PollInterval and open no change stream. It is
+	// implied, with a warning, on a server that has none (a standalone mongod).
+	Poll bool
+
+	// PollInterval is the time between two reads in poll mode. From 5 ms to 10 s. Defaults to 100 ms.
+	PollInterval time.Duration
+
+	// Prefix begins the names of the three collections: Prefix + "locks", "tickets" and "sessions". Managers
+	// that shall share locks need the same database and the same prefix. Defaults to "fairlock.".
+	Prefix string
+
+	// TicketDelay is how long an acquisition stays without a ticket document. Shorter waits and holds are not seen
+	// by [Manager.Inspect] and cost no ticket. From 0 (the default is taken) to 1 s. Defaults to 100 ms.
+	TicketDelay time.Duration
+
+	// TTL is the lease: a process that dies or is cut off delays those behind it by TTL at most, plus the time that
+	// a failover of the database takes. It is renewed every third of TTL, with one write per process whatever it
+	// holds. From 1 s to 1 h. Defaults to 30 s; a lease below 30 s can be lost to a failover of the database.
+	TTL time.Duration
+}
+
+// withDefaults returns a checked copy in which no field that has a default is zero.
+func (c *Config) withDefaults() (Config, error) {
+	var cfg Config
+	if c != nil {
+		cfg = *c
+	}
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&cfg.TTL, 30*time.Second)
+	def(&cfg.Margin, cfg.TTL/10)
+	def(&cfg.OpTimeout, 5*time.Second)
+	def(&cfg.PollInterval, 100*time.Millisecond)
+	def(&cfg.TicketDelay, 100*time.Millisecond)
+	if cfg.Prefix == "" {
+		cfg.Prefix = "fairlock."
+	}
+	if cfg.Label == "" {
+		cfg.Label = programName()
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case cfg.TTL < time.Second || cfg.TTL > time.Hour:
+		return cfg, invalidOption("Config.TTL", cfg.TTL, "must be from 1s to 1h")
+	case cfg.Margin < 0 || cfg.Margin > cfg.TTL/2:
+		return cfg, invalidOption("Config.Margin", cfg.Margin, "must be positive and at most half of TTL "+cfg.TTL.String())
+	case cfg.OpTimeout < 2500*time.Millisecond || cfg.OpTimeout > time.Minute:
+		return cfg, invalidOption("Config.OpTimeout", cfg.OpTimeout, "must be from 2.5s to 1m")
+	case cfg.PollInterval < 5*time.Millisecond || cfg.PollInterval > 10*time.Second:
+		return cfg, invalidOption("Config.PollInterval", cfg.PollInterval, "must be from 5ms to 10s")
+	case cfg.TicketDelay < 0 || cfg.TicketDelay > time.Second || cfg.TicketDelay > cfg.TTL/4:
+		return cfg, invalidOption("Config.TicketDelay", cfg.TicketDelay, "must be from 0 to 1s and at most a quarter of TTL "+cfg.TTL.String())
+	case len(cfg.Prefix) > 100 || !utf8.ValidString(cfg.Prefix) || strings.ContainsAny(cfg.Prefix, "$\x00") ||
+		strings.HasPrefix(cfg.Prefix, "system.") || strings.HasPrefix(cfg.Prefix, "."):
+		return cfg, invalidOption("Config.Prefix", quoted(cfg.Prefix),
+			"must be at most 100 bytes of valid UTF-8 without $ and NUL, not starting with . or system.")
+	}
+	return cfg, checkLabel(cfg.Label)
+}

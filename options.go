@@ -1,0 +1,76 @@
+package fairlock
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fairlock/fairlock/queue"
+)
+
+// Option adjusts one call of [Manager.Lock], [Manager.TryLock] or [Manager.Do].
+type Option func(*options) error
+
+type options struct {
+	label   string
+	maxWait time.Duration // 0: no limit but the caller's context
+	maxHold time.Duration // 0: no limit
+}
+
+// Label names this acquisition for people, in [Manager.Inspect] and on the command line. At most 255 bytes of
+// valid UTF-8. It is stored as it is, whatever it contains.
+func Label(label string) Option {
+	return func(o *options) error {
+		o.label = label
+		return checkLabel(label)
+	}
+}
+
+// MaxWait bounds the wait: when it passes, the call returns [ErrWaitLimit] and the place in line is given up. It
+// must be positive. The caller's context still ends the wait when it ends first.
+func MaxWait(d time.Duration) Option {
+	return func(o *options) error {
+		if d <= 0 {
+			return invalidOption("MaxWait", d, "must be positive")
+		}
+		o.maxWait = d
+		return nil
+	}
+}
+
+// MaxHold bounds the hold, whether or not the lease is renewed: d after the grant the lock counts as lost, its
+// context ends with [LostMaxHold], and Config.Margin later the next in line is admitted. [Lock.Extend] moves that
+// end. It must be positive.
+func MaxHold(d time.Duration) Option {
+	return func(o *options) error {
+		if d <= 0 {
+			return invalidOption("MaxHold", d, "must be positive")
+		}
+		o.maxHold = d
+		return nil
+	}
+}
+
+// ValidateName reports whether a lock can have that name: 1 to 255 bytes of valid UTF-8 without control
+// characters. Names are compared byte by byte; no form of normalisation is applied. The error matches
+// [ErrInvalidName] and says which rule was broken.
+func ValidateName(name string) error { return queue.ValidateName(name) }
+
+func checkLabel(label string) error {
+	switch {
+	case len(label) > 255:
+		return invalidOption("Label", quoted(label), "must be at most 255 bytes, has "+strconv.Itoa(len(label)))
+	case !utf8.ValidString(label):
+		return invalidOption("Label", quoted(label), "must be valid UTF-8")
+	}
+	return nil
+}
+
+// quoted is a value for an error message: escaped, and cut so that bad input cannot fill a log.
+func quoted(s string) string {
+	const most = 64
+	if len(s) > most {
+		return strconv.QuoteToASCII(s[:most]) + "..."
+	}
+	return strconv.QuoteToASCII(s)
+}

@@ -1,0 +1,184 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+)
+
+var _ Store = (*Collections)(nil)
+
+// noDone leaves out the one field that can be large.
+var noDone = bson.D{{Key: "done", Value: 0}}
+
+// Enqueue implements [Store]. The reply is the document after a real change that a majority has, so what it shows is
+// fact; a reply that shows another shape shows no change, and is believed only as a refusal.
+func (c *Collections) Enqueue(ctx context.Context, name string, shape Shape, units int64, grace time.Duration) (Place, error) {
+	v, err := c.change(ctx, name, c.arrive(shape, units, grace, true))
+	if err != nil {
+		return Place{}, err
+	}
+	if v.Shape() != shape {
+		return Place{}, &MismatchError{name, shape, v.Shape()}
+	}
+	return Place{Range{v.Issued - units + 1, v.Issued}, v.Arrivals, v}, nil
+}
+
+// Try implements [Store]. The document after a refused try looks like the one after another's success,
+// so a successful try leaves a random mark and is known by it.
+func (c *Collections) Try(ctx context.Context, name string, shape Shape, units int64, grace time.Duration) (Place, bool, error) {
+	mark := rand.Int64()
+	free := op("$lte", op("$add", "$issued", units), "$frontier")
+	v, err := c.change(ctx, name, c.arrive(shape, units, grace, free, to("tried", mark)))
+	if err != nil {
+		return Place{}, false, err
+	}
+	if v.Shape() != shape {
+		return Place{}, false, &MismatchError{name, shape, v.Shape()}
+	}
+	if v.Tried != mark {
+		return Place{View: v}, false, nil
+	}
+	return Place{Range{v.Issued - units + 1, v.Issued}, v.Arrivals, v}, true, nil
+}
+
+// change applies a pipeline to a lock document. The filter is _id alone: only then does the server itself
+// repeat an upsert that met a concurrent one, so that no duplicate key error comes back.
+func (c *Collections) change(ctx context.Context, name string, p mongo.Pipeline) (View, error) {
+	var v View
+	err := c.locks.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: name}}, p,
+		options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(noDone)).Decode(&v)
+	if err != nil {
+		return View{}, wrap(name, err)
+	}
+	return v, v.check()
+}
+
+// Settle implements [Store]. The filter leaves out a document in which all is settled already, so whether one was matched
+// is the answer and no document has to be returned (an updateOne costs the server a quarter less than a findAndModify).
+// "Not matched" can come from a server that is no longer the primary; it then says only that these numbers were settled
+// at an earlier time, which stays true. Never an upsert: a missing document is a dropped lock.
+func (c *Collections) Settle(ctx context.Context, name string, ranges []Range, arrival int64) (bool, error) {
+	var open bson.A
+	var last int64
+	for _, r := range ranges {
+		within := bson.D{{Key: "$elemMatch", Value: bson.D{
+			{Key: "lo", Value: bson.D{{Key: "$lte", Value: r.Lo}}}, {Key: "hi", Value: bson.D{{Key: "$gte", Value: r.Hi}}},
+		}}}
+		open = append(open, bson.D{
+			{Key: "settled", Value: bson.D{{Key: "$lt", Value: r.Hi}}},
+			{Key: "done", Value: bson.D{{Key: "$not", Value: within}}},
+		})
+		last = max(last, r.Hi)
+	}
+	f := bson.D{
+		{Key: "_id", Value: name},
+		{Key: "issued", Value: bson.D{{Key: "$gte", Value: last}}},
+		{Key: "$or", Value: open},
+	}
+	res, err := c.locks.UpdateOne(ctx, f, settlePipeline(ranges, arrival))
+	if err != nil {
+		return false, wrap(name, err)
+	}
+	return res.MatchedCount == 1, nil
+}
+
+// Views implements [Store].
+func (c *Collections) Views(ctx context.Context, names []string) ([]View, error) {
+	cur, err := c.locks.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: names}}}},
+		options.Find().SetProjection(noDone).SetBatchSize(1000))
+	if err != nil {
+		return nil, fmt.Errorf("fairlock: read locks: %w", err)
+	}
+	views, _, err := DecodeAll[View](ctx, cur, (*View).check)
+	return views, err
+}
+
+// View implements [Store].
+func (c *Collections) View(ctx context.Context, name string) (View, bool, error) {
+	var v View
+	switch err := c.locks.FindOne(ctx, bson.D{{Key: "_id", Value: name}}).Decode(&v); {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return View{}, false, nil
+	case err != nil:
+		return View{}, false, wrap(name, err)
+	}
+	return v, true, v.check()
+}
+
+// Gone implements [Store]. A standalone server has no linearizable reads and no other member that could know better.
+func (c *Collections) Gone(ctx context.Context, name string) (bool, error) {
+	coll := c.locks
+	if c.clusterTime {
+		coll = coll.Clone(options.Collection().SetReadConcern(readconcern.Linearizable()))
+	}
+	err := coll.FindOne(ctx, bson.D{{Key: "_id", Value: name}}, options.FindOne().SetProjection(bson.D{{Key: "_id", Value: 1}})).Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return true, nil
+	}
+	return false, wrap(name, err)
+}
+
+// BusyLocks implements [Store]. idleSince is present only while nobody is there, and its index finds the absent ones.
+func (c *Collections) BusyLocks(ctx context.Context, after string, limit int) ([]string, error) {
+	return c.names(ctx, bson.D{
+		{Key: "idleSince", Value: nil}, {Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}},
+	}, limit)
+}
+
+// Names pages through the names of all locks in order.
+func (c *Collections) Names(ctx context.Context, after string, limit int) ([]string, error) {
+	return c.names(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}, limit)
+}
+
+func (c *Collections) names(ctx context.Context, f bson.D, limit int) ([]string, error) {
+	cur, err := c.locks.Find(ctx, f, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}).
+		SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit)))
+	if err != nil {
+		return nil, fmt.Errorf("fairlock: list locks: %w", err)
+	}
+	type id struct {
+		Name string `bson:"_id"`
+	}
+	ids, _, err := DecodeAll[id](ctx, cur, nil)
+	names := make([]string, len(ids))
+	for i := range ids {
+		names[i] = ids[i].Name
+	}
+	return names, err
+}
+
+// Collect deletes lock documents that have been idle for a day, by the server's clock, as the TTL index does where Setup
+// made one. The condition is in the delete itself, so a document that somebody came back to is left alone.
+func (c *Collections) Collect(ctx context.Context) error {
+	old := op("$lt", "$idleSince", op("$subtract", "$$NOW", idleDays.Milliseconds()))
+	_, err := c.locks.DeleteMany(ctx, bson.D{
+		{Key: "idleSince", Value: bson.D{{Key: "$type", Value: "date"}}}, {Key: "$expr", Value: old},
+	})
+	return err
+}
+
+// DecodeAll reads a cursor to its end. Documents that are not ours by their form are left out and counted: one of them must
+// not stop the queue of the others.
+func DecodeAll[T any](ctx context.Context, cur *mongo.Cursor, check func(*T) error) (all []T, malformed int, err error) {
+	defer cur.Close(context.WithoutCancel(ctx))
+	for cur.Next(ctx) {
+		var v T
+		if cur.Decode(&v) != nil || check != nil && check(&v) != nil {
+			malformed++
+			continue
+		}
+		all = append(all, v)
+	}
+	if err := cur.Err(); err != nil {
+		return nil, malformed, fmt.Errorf("fairlock: read: %w", err)
+	}
+	return all, malformed, nil
+}

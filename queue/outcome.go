@@ -1,0 +1,99 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// ErrMalformed: a document in one of fairlock's collections does not have the form of one of fairlock's documents.
+var ErrMalformed = errors.New("fairlock: malformed document")
+
+// HasCode reports whether err is a server's error with that code.
+func HasCode(err error, code int) bool {
+	var se mongo.ServerError
+	return errors.As(err, &se) && se.HasErrorCode(code)
+}
+
+// transient are the codes of refusals that end by themselves: elections, shutdowns, interrupted or slow operations, a
+// server that sheds load.
+var transient = []int{
+	6,     // HostUnreachable
+	7,     // HostNotFound
+	24,    // LockTimeout
+	50,    // MaxTimeMSExpired
+	64,    // WriteConcernFailed
+	89,    // NetworkTimeout
+	91,    // ShutdownInProgress
+	100,   // UnsatisfiableWriteConcern
+	112,   // WriteConflict
+	133,   // FailedToSatisfyReadPreference
+	134,   // ReadConcernMajorityNotAvailableYet
+	189,   // PrimarySteppedDown
+	202,   // NetworkInterfaceExceededTimeLimit
+	262,   // ExceededTimeLimit
+	462,   // IngressRequestRateLimitExceeded
+	9001,  // SocketException
+	10058, // LegacyNotPrimary
+	10107, // NotWritablePrimary
+	11600, // InterruptedAtShutdown
+	11601, // Interrupted
+	11602, // InterruptedDueToReplStateChange
+	13435, // NotPrimaryNoSecondaryOk
+	13436, // NotPrimaryOrSecondary
+}
+
+// Permanent reports whether repeating the call cannot help: the server understood it and said no (privileges,
+// validation, types, shape), or the client was closed. Of everything else the outcome is unknown:
+// not done, done, or still to be done. A failed write concern is unknown too, though its reply carries a document.
+func Permanent(err error) bool {
+	var mismatch *MismatchError
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, &mismatch), errors.Is(err, ErrMalformed), errors.Is(err, ErrInvalidName),
+		errors.Is(err, mongo.ErrClientDisconnected):
+		return true
+	case mongo.IsTimeout(err), mongo.IsNetworkError(err), errors.Is(err, context.Canceled):
+		return false
+	}
+	var we mongo.WriteException
+	if errors.As(err, &we) && we.WriteConcernError != nil {
+		return false
+	}
+	var se mongo.ServerError
+	if !errors.As(err, &se) || se.HasErrorLabel("RetryableWriteError") || se.HasErrorLabel("RetryableError") {
+		return false
+	}
+	for _, code := range transient {
+		if se.HasErrorCode(code) {
+			return false
+		}
+	}
+	return true
+}
+
+func wrap(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("fairlock: lock %q: %w", name, err)
+}
+
+// check refuses a document that decodes but cannot be one of ours.
+func (v *View) check() error {
+	var rule string
+	switch {
+	case v.Permits < 1:
+		rule = fmt.Sprintf("permits is %d, must be at least 1", v.Permits)
+	case v.Settled < 0 || v.Issued < v.Settled:
+		rule = fmt.Sprintf("issued is %d and settled %d, must be 0 <= settled <= issued", v.Issued, v.Settled)
+	case v.Frontier < v.Settled+1:
+		rule = fmt.Sprintf("frontier is %d, must be above settled %d", v.Frontier, v.Settled)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: lock %q: %s", ErrMalformed, v.Name, rule)
+}

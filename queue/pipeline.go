@@ -1,0 +1,150 @@
+package queue
+
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// The writes of the lock document as aggregation pipelines. Each is one findAndModify or updateOne with a filter
+// on _id (Settle adds conditions on the same document), so each is one atomic step on the server. Every string that
+// comes from a user goes through $literal: in a pipeline "$x" is otherwise the path of a field.
+
+type doc = bson.D
+
+func op(name string, args ...any) doc { return doc{{Key: name, Value: bson.A(args)}} }
+
+func cond(test, yes, no any) doc { return op("$cond", test, yes, no) }
+
+func orElse(field string, v any) bson.E {
+	return bson.E{Key: field, Value: op("$ifNull", "$"+field, v)}
+}
+
+func set(fields ...bson.E) doc { return doc{{Key: "$set", Value: bson.D(fields)}} }
+
+func to(field string, v any) bson.E { return bson.E{Key: field, Value: v} }
+
+// numbersPerMilli is how far apart the first numbers of two documents of one name are, for each millisecond between
+// their creations: a document that was collected or dropped and made anew starts above all numbers of the old
+// one as long as fewer than a million numbers a second were issued (I5 across drops).
+const numbersPerMilli = 1024
+
+// baseExpr is where the numbers of a new document start. $$CLUSTER_TIME does not go back when the clock of a new
+// primary is behind; its unit is a second, so within the second $$NOW refines it. A standalone server knows only $$NOW.
+func baseExpr(clusterTime bool) any {
+	now := any(doc{{Key: "$toLong", Value: "$$NOW"}})
+	if clusterTime {
+		// $toLong refuses a timestamp; $dateAdd takes one and gives a date.
+		asDate := doc{{Key: "$dateAdd", Value: doc{
+			{Key: "startDate", Value: "$$CLUSTER_TIME"}, {Key: "unit", Value: "millisecond"}, {Key: "amount", Value: 0},
+		}}}
+		now = op("$max", now, doc{{Key: "$toLong", Value: asDate}})
+	}
+	return op("$multiply", now, int64(numbersPerMilli))
+}
+
+// arrive is the common part of Enqueue and Try: make the document if it is missing, then, when the
+// shape agrees and admit holds, issue units numbers. Otherwise nothing changes; the reply then shows why.
+func (c *Collections) arrive(shape Shape, units int64, grace time.Duration, admit any, more ...bson.E) mongo.Pipeline {
+	match := op("$and",
+		op("$eq", "$kind", doc{{Key: "$literal", Value: string(shape.Kind)}}),
+		op("$eq", "$permits", shape.Permits),
+		admit,
+	)
+	when := func(field string, yes any) bson.E { return to(field, cond(match, yes, "$"+field)) }
+	issue := []bson.E{
+		when("issued", op("$add", "$issued", units)),
+		when("arrivals", op("$add", "$arrivals", int64(1))),
+		// The longest grace of all who may have a number here without a ticket: a reaper waits that long (section
+		// "orphan numbers" of doc.go). It shrinks only when nobody is there.
+		when("grace", op("$max", grace.Milliseconds(), cond(op("$eq", "$settled", "$issued"), int64(0), "$grace"))),
+		when("idleSince", "$$REMOVE"),
+	}
+	for _, m := range more {
+		issue = append(issue, when(m.Key, m.Value))
+	}
+	return mongo.Pipeline{
+		set(
+			orElse("v", int32(SchemaVersion)),
+			orElse("kind", doc{{Key: "$literal", Value: string(shape.Kind)}}),
+			orElse("permits", shape.Permits),
+			orElse("issued", baseExpr(c.clusterTime)),
+			orElse("done", bson.A{}),
+			orElse("arrivals", int64(0)),
+			orElse("reached", int64(0)),
+			orElse("calls", int64(0)),
+			orElse("grace", int64(0)),
+		),
+		// Of an old document these exist; of a new one issued is still the base.
+		set(orElse("settled", "$issued"), orElse("frontier", op("$add", "$issued", "$permits"))),
+		set(issue...),
+	}
+}
+
+// settlePipeline is Reference.Settle.
+func settlePipeline(ranges []Range, arrival int64) mongo.Pipeline {
+	first := op("$arrayElemAt", "$done", 0)
+	field := func(of any, name string) doc {
+		return doc{{Key: "$getField", Value: doc{{Key: "field", Value: name}, {Key: "input", Value: of}}}}
+	}
+	calls := op("$and", op("$gt", "$frontier", "$was"), op("$gt", "$issued", "$was"))
+	return mongo.Pipeline{
+		set(to("done", reduce(ranges, "$done", unionExpr("$$value", "$$this")))),
+		// Ranges in done have no neighbours, so only the first can touch settled. When done is empty (it cannot be
+		// here) the comparison with a missing value is true and $max ignores it.
+		set(to("settled", cond(op("$lte", field(first, "lo"), op("$add", "$settled", int64(1))),
+			op("$max", "$settled", field(first, "hi")), "$settled"))),
+		set(to("done", filter("$done", op("$gt", "$$t.hi", "$settled")))),
+		set(to("was", "$frontier"), to("frontier", op("$max", "$frontier", frontierExpr()))),
+		set(
+			to("calls", cond(calls, op("$add", "$calls", int64(1)), "$calls")),
+			to("calledAt", cond(calls, "$$NOW", op("$ifNull", "$calledAt", "$$REMOVE"))),
+			to("reached", op("$max", "$reached", arrival)),
+			to("idleSince", cond(op("$eq", "$settled", "$issued"), "$$NOW", "$$REMOVE")),
+			to("was", "$$REMOVE"),
+		),
+	}
+}
+
+func reduce(input, initial, in any) doc {
+	return doc{{Key: "$reduce", Value: doc{
+		{Key: "input", Value: input}, {Key: "initialValue", Value: initial}, {Key: "in", Value: in},
+	}}}
+}
+
+func filter(input, cond any) doc {
+	return doc{{Key: "$filter", Value: doc{
+		{Key: "input", Value: input}, {Key: "as", Value: "t"}, {Key: "cond", Value: cond},
+	}}}
+}
+
+// unionExpr is union: what lies wholly before r, then r grown by all it touches, then what lies wholly after.
+func unionExpr(done, r string) doc {
+	lo, hi := r+".lo", r+".hi"
+	before := op("$lt", "$$t.hi", op("$subtract", lo, int64(1)))
+	after := op("$gt", "$$t.lo", op("$add", hi, int64(1)))
+	touched := doc{{Key: "$let", Value: doc{
+		{Key: "vars", Value: doc{to("touch", filter(done, op("$not", op("$or", before, after))))}},
+		{Key: "in", Value: doc{
+			to("lo", op("$min", lo, doc{{Key: "$min", Value: "$$touch.lo"}})),
+			to("hi", op("$max", hi, doc{{Key: "$max", Value: "$$touch.hi"}})),
+		}},
+	}}}
+	return op("$concatArrays", filter(done, before), bson.A{touched}, filter(done, after))
+}
+
+// frontierExpr is frontier: the walk along done, with the answer in f as soon as a gap is wider than what is left.
+func frontierExpr() doc {
+	gap := op("$subtract", op("$subtract", "$$this.lo", int64(1)), "$$value.at")
+	step := cond(op("$gt", gap, "$$value.left"),
+		doc{to("at", "$$value.at"), to("left", "$$value.left"), to("stop", true)},
+		doc{to("at", "$$this.hi"), to("left", op("$subtract", "$$value.left", gap)), to("stop", false)},
+	)
+	walk := reduce("$done", doc{to("at", "$settled"), to("left", "$permits"), to("stop", false)},
+		cond("$$value.stop", "$$value", step))
+	return doc{{Key: "$let", Value: doc{
+		{Key: "vars", Value: doc{to("end", walk)}},
+		{Key: "in", Value: op("$add", "$$end.at", "$$end.left")},
+	}}}
+}

@@ -1,0 +1,77 @@
+package queue
+
+// Reference is the lock document and its writes in plain Go: what the pipelines must do, and what the property test
+// compares them with. The numbers of a new document start at Base.
+type Reference struct {
+	Shape
+	Issued, Settled, Frontier int64
+	Done                      []Range
+	Arrivals, Reached, Calls  int64
+	Idle                      bool
+}
+
+// NewReference is the document as the first enqueue or try finds it.
+func NewReference(shape Shape, base int64) *Reference {
+	return &Reference{Shape: shape, Issued: base, Settled: base, Frontier: base + shape.Permits}
+}
+
+// Enqueue issues units numbers (I1).
+func (l *Reference) Enqueue(units int64) Range {
+	l.Issued += units
+	l.Arrivals++
+	l.Idle = false
+	return Range{l.Issued - units + 1, l.Issued}
+}
+
+// Try issues units numbers if they are admitted at once, and otherwise changes nothing.
+func (l *Reference) Try(units int64) (Range, bool) {
+	if l.Issued+units > l.Frontier {
+		return Range{}, false
+	}
+	return l.Enqueue(units), true
+}
+
+// Settle ends the numbers of ranges and reports whether any of them was not settled before.
+func (l *Reference) Settle(ranges []Range, arrival int64) bool {
+	fresh := false
+	for _, r := range ranges {
+		fresh = fresh || !l.IsSettled(r)
+	}
+	last := Range{}
+	for _, r := range ranges {
+		last.Hi = max(last.Hi, r.Hi)
+	}
+	if !fresh || last.Hi > l.Issued {
+		return false
+	}
+	for _, r := range ranges {
+		l.Done = union(l.Done, r)
+	}
+	if l.Done[0].Lo <= l.Settled+1 {
+		l.Settled = max(l.Settled, l.Done[0].Hi)
+	}
+	for len(l.Done) > 0 && l.Done[0].Hi <= l.Settled {
+		l.Done = l.Done[1:]
+	}
+	was := l.Frontier
+	l.Frontier = max(was, frontier(l.Settled, l.Done, l.Permits))
+	if l.Frontier > was && l.Issued > was {
+		l.Calls++
+	}
+	l.Reached = max(l.Reached, arrival)
+	l.Idle = l.Settled == l.Issued
+	return true
+}
+
+// IsSettled reports whether all numbers of r are settled.
+func (l *Reference) IsSettled(r Range) bool {
+	if r.Hi <= l.Settled {
+		return true
+	}
+	for _, d := range l.Done {
+		if d.Lo <= r.Lo && r.Hi <= d.Hi {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,40 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind says what a lock document is used as. It is stored, so that two programs that mean different things by one
+// name find out.
+type Kind string
+
+// KindMutex is the lock of one holder: permits 1, every number of weight 1.
+const KindMutex Kind = "mutex"
+
+// Shape is what all users of one lock must agree on.
+type Shape struct {
+	Kind    Kind
+	Permits int64 // capacity in units, at least 1
+}
+
+// Mutex is the shape of a lock of one holder.
+var Mutex = Shape{Kind: KindMutex, Permits: 1}
+
+func (s Shape) String() string { return fmt.Sprintf("%s with %d permits", s.Kind, s.Permits) }
+
+// ErrMismatch: a lock exists with another shape. Errors that match it are of type [*MismatchError].
+var ErrMismatch = errors.New("fairlock: lock exists with another kind or other permits")
+
+// MismatchError names both shapes. No number was taken.
+type MismatchError struct {
+	Name       string
+	Want, Have Shape
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("fairlock: lock %q is a %v, not a %v", e.Name, e.Have, e.Want)
+}
+
+// Is makes errors.Is(err, ErrMismatch) true.
+func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }

@@ -1,0 +1,82 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+// Store is every database call on the queue. [Collections] is the real one; the simulator has another. All calls
+// may fail with an unknown outcome ([Permanent] says when not), and all may be repeated: Enqueue and Try then take
+// another number and leave the first to a reaper, the others are idempotent.
+type Store interface {
+	// Enqueue takes the next units numbers of the lock, which it makes if it is missing. grace is how long the caller will
+	// trust them without a ticket. A shape that differs is a *MismatchError and takes no number.
+	Enqueue(ctx context.Context, name string, shape Shape, units int64, grace time.Duration) (Place, error)
+	// Try is Enqueue that takes numbers only when they are admitted at once; admitted is false otherwise, and nothing was
+	// changed. A refusal may rest on an old state; that it was admitted never does.
+	Try(ctx context.Context, name string, shape Shape, units int64, grace time.Duration) (p Place, admitted bool, err error)
+	// Settle ends the numbers of ranges for ever. fresh is false when all of them had been settled before, or the lock
+	// document is gone. arrival is the newest arrival among them, or 0.
+	Settle(ctx context.Context, name string, ranges []Range, arrival int64) (fresh bool, err error)
+	// Views reads lock documents at majority, without Done. Documents that are missing are missing in the reply; that
+	// proves nothing, for the reply may be old.
+	Views(ctx context.Context, names []string) ([]View, error)
+	// View reads one lock document at majority, with Done. found is false when there is none.
+	View(ctx context.Context, name string) (v View, found bool, err error)
+	// Gone reports by a linearizable read that there is no lock document now. Only this proves absence.
+	Gone(ctx context.Context, name string) (bool, error)
+	// BusyLocks pages through the names of locks that somebody holds or waits for, after the name after, in order.
+	BusyLocks(ctx context.Context, after string, limit int) ([]string, error)
+
+	// PutTicket writes the ticket, or confirms that it stands. It returns ErrTombstone when a reaper has taken its place.
+	PutTicket(ctx context.Context, t Ticket, age time.Duration) error
+	// MarkPassed notes in a ticket that its numbers up to passed are done with inside the owner's process.
+	MarkPassed(ctx context.Context, id TicketID, session string, passed int64) error
+	// DropTickets deletes tickets by id, whoever's they are. Only tickets whose range is settled may be given.
+	DropTickets(ctx context.Context, ids []TicketID) error
+	// Bury writes tombstones for the numbers of gaps, then reads again, and returns the numbers that a
+	// tombstone covers and no ticket: those are settled by right (I3).
+	Bury(ctx context.Context, name string, gaps []Range) ([]Range, error)
+	// Tickets reads tickets and tombstones of one lock that begin at a number up to hi, in order.
+	Tickets(ctx context.Context, name string, hi int64, limit int) ([]Ticket, error)
+	// TicketsOfSession reads a session's tickets.
+	TicketsOfSession(ctx context.Context, session string, limit int) ([]Ticket, error)
+	// AllTickets pages through all tickets after the given id, in order.
+	AllTickets(ctx context.Context, after TicketID, limit int) ([]Ticket, error)
+}
+
+// Place is what an arrival got.
+type Place struct {
+	Range
+	Arrival int64
+	View    View // the lock document right after
+}
+
+// View is what a lock document says.
+type View struct {
+	Name      string     `bson:"_id"`
+	Kind      Kind       `bson:"kind"`
+	Permits   int64      `bson:"permits"`
+	Issued    int64      `bson:"issued"`
+	Settled   int64      `bson:"settled"`
+	Frontier  int64      `bson:"frontier"`
+	Arrivals  int64      `bson:"arrivals"`
+	Reached   int64      `bson:"reached"`
+	Calls     int64      `bson:"calls"`
+	CalledAt  *time.Time `bson:"calledAt"`
+	GraceMS   int64      `bson:"grace"`
+	IdleSince *time.Time `bson:"idleSince"`
+	Done      []Range    `bson:"done"`
+	Tried     int64      `bson:"tried"`
+}
+
+// Shape is the lock's kind and permits.
+func (v *View) Shape() Shape { return Shape{v.Kind, v.Permits} }
+
+// Grace is the longest that any owner of a number without a ticket may still trust it.
+func (v *View) Grace() time.Duration { return time.Duration(v.GraceMS) * time.Millisecond }
+
+// Admits reports whether the range is admitted: the definition of a grant (I4). A number at or below Settled that its
+// owner has not settled is not admitted but void: the document was dropped and made anew, or somebody settled the
+// number.
+func (v *View) Admits(r Range) bool { return v.Settled < r.Lo && r.Hi <= v.Frontier }

@@ -1,0 +1,231 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/clock"
+)
+
+// LeaseState is where a lease is in its life.
+type LeaseState uint8
+
+const (
+	// Live: trusted until an instant that renewals move on.
+	Live LeaseState = iota
+	// Lapsed: that instant passed without a renewal. A late one makes it Live again: waiters keep their place, what
+	// was held is lost all the same.
+	Lapsed
+	// Ended: the session is over for ever.
+	Ended
+)
+
+func (s LeaseState) String() string { return [...]string{"live", "lapsed", "ended"}[s] }
+
+// leaseTransitions is the table of all moves.
+var leaseTransitions = map[LeaseState][]LeaseState{
+	Live:   {Lapsed, Ended},
+	Lapsed: {Live, Ended},
+	Ended:  {},
+}
+
+// LeaseConfig is what a lease needs to know.
+type LeaseConfig struct {
+	TTL, Margin, OpTimeout time.Duration
+	Clock                  clock.Clock
+	Store                  Sessions
+	Log                    *slog.Logger
+	// Changed is called from the lease's goroutine after each change of state. It must not block.
+	Changed func(*Lease, LeaseState)
+}
+
+// Lease renews one session and knows whether it can be trusted. Its goroutine starts in Begin and ends at Stop
+// or when the session has ended; Stop waits for it.
+type Lease struct {
+	cfg LeaseConfig
+	id  string
+
+	until  atomic.Int64 // clock.Instant up to which the session is trusted; grows, and becomes MinInt64 at the end
+	lapses atomic.Int64 // how often trust ended so far; incremented before until can grow again
+
+	mu    sync.Mutex // guards state and orders the writes of until and lapses
+	state LeaseState
+
+	cancel context.CancelFunc // ends the goroutine and its call
+	done   chan struct{}      // closed when the goroutine is gone
+}
+
+// Begin writes the session and starts to renew it. The error is the store's; nothing then runs, and a session that was
+// written after all ends by its lease.
+func Begin(ctx context.Context, cfg LeaseConfig, s Session) (*Lease, error) {
+	l := &Lease{cfg: cfg, id: s.ID, done: make(chan struct{})}
+	s.TTLMS = cfg.TTL.Milliseconds()
+	sent := cfg.Clock.Now()
+	if err := cfg.Store.Begin(ctx, s); err != nil {
+		return nil, err
+	}
+	l.until.Store(int64(l.trustedFrom(sent)))
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l.cancel = cancel
+	go l.run(run, sent)
+	return l, nil
+}
+
+// ID is the session's id.
+func (l *Lease) ID() string { return l.id }
+
+// trustedFrom is where trust ends when a renewal that was sent at sent is acknowledged. The time of sending counts:
+// the server can have started the lease at any moment after it.
+func (l *Lease) trustedFrom(sent clock.Instant) clock.Instant {
+	return sent.Add(l.cfg.TTL - l.cfg.Margin)
+}
+
+// Until is the instant up to which the session is trusted as things stand.
+func (l *Lease) Until() clock.Instant { return clock.Instant(l.until.Load()) }
+
+// Term is the number of times that trust has ended. Whoever holds something under the lease keeps the Term of that moment and
+// gives it to Trusted.
+func (l *Lease) Term() int64 { return l.lapses.Load() }
+
+// Trusted reports whether the session has been trusted without a break since term was read, by the clock now. until
+// is read first: a renewal after a lapse counts the lapse before it moves until, so that whoever sees the new until
+// sees the lapse too.
+func (l *Lease) Trusted(term int64) bool {
+	until := l.Until()
+	return l.cfg.Clock.Now() < until && l.lapses.Load() == term
+}
+
+// State is the state as last noted. Trusted is the proof; this is for people.
+func (l *Lease) State() LeaseState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+// Stop ends renewal and waits. The session stays in the database until its lease is over or Remove is called.
+func (l *Lease) Stop() {
+	l.cancel()
+	<-l.done
+}
+
+// Done is closed when nothing renews the session any more.
+func (l *Lease) Done() <-chan struct{} { return l.done }
+
+type renewal struct {
+	sent clock.Instant
+	err  error
+}
+
+// run sends a renewal every third of what is trusted, one at a time, and notes a lapse when it happens even
+// while a renewal is on its way.
+func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
+	defer close(l.done)
+	defer l.cancel()
+	interval := min(l.cfg.TTL/3, (l.cfg.TTL-l.cfg.Margin)/2)
+	replies := make(chan renewal, 1) // one call at a time, so its sender never blocks
+	flying := false
+	renew := time.NewTimer(interval)
+	lapse := time.NewTimer(l.Until().Sub(lastSent))
+	defer renew.Stop()
+	defer lapse.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if flying {
+				<-replies
+			}
+			return
+		case <-renew.C:
+			flying = true
+			go func() {
+				r := renewal{sent: l.cfg.Clock.Now()}
+				call, cancel := context.WithTimeout(ctx, min(l.cfg.OpTimeout, l.cfg.TTL))
+				defer cancel()
+				r.err = l.cfg.Store.Renew(call, l.id, l.cfg.TTL)
+				replies <- r
+			}()
+		case <-lapse.C:
+			if left := l.Until().Sub(l.cfg.Clock.Now()); left > 0 {
+				lapse.Reset(left)
+			} else {
+				l.noteLapse()
+			}
+		case r := <-replies:
+			flying = false
+			switch {
+			case r.err == nil:
+				l.extend(r.sent)
+				now := l.cfg.Clock.Now()
+				renew.Reset(max(interval-now.Sub(r.sent), 0))
+				lapse.Reset(max(l.Until().Sub(now), 0))
+			case errors.Is(r.err, ErrEnded):
+				l.end()
+				return
+			case ctx.Err() == nil:
+				l.cfg.Log.Warn("fairlock: session not renewed", "session", l.id, "error", r.err)
+				// The call has had its time; the pause only keeps an immediate refusal from making a loop.
+				renew.Reset(interval/8 + rand.N(interval/8))
+			}
+		}
+	}
+}
+
+// extend, noteLapse and end run in the lease's goroutine only.
+func (l *Lease) extend(sent clock.Instant) {
+	if l.cfg.Clock.Now() >= l.Until() {
+		// The process slept over its lease and the reply came before the timer: the break must be counted before
+		// until moves on.
+		l.noteLapse()
+	}
+	l.mu.Lock()
+	l.until.Store(max(l.until.Load(), int64(l.trustedFrom(sent))))
+	was := l.state
+	if was == Lapsed && l.cfg.Clock.Now() < l.Until() {
+		l.moveLocked(Live)
+	}
+	now := l.state
+	l.mu.Unlock()
+	if now != was {
+		l.cfg.Changed(l, now)
+	}
+}
+
+func (l *Lease) noteLapse() {
+	l.mu.Lock()
+	if l.state != Live {
+		l.mu.Unlock()
+		return
+	}
+	l.lapses.Add(1)
+	l.moveLocked(Lapsed)
+	l.mu.Unlock()
+	l.cfg.Log.Warn("fairlock: lease not renewed in time, all that was held is lost", "session", l.id)
+	l.cfg.Changed(l, Lapsed)
+}
+
+func (l *Lease) end() {
+	l.mu.Lock()
+	l.lapses.Add(1)
+	l.until.Store(math.MinInt64)
+	l.moveLocked(Ended)
+	l.mu.Unlock()
+	l.cfg.Log.Warn("fairlock: session was ended by another process", "session", l.id)
+	l.cfg.Changed(l, Ended)
+}
+
+// moveLocked changes the state. The caller holds mu.
+func (l *Lease) moveLocked(to LeaseState) {
+	for _, allowed := range leaseTransitions[l.state] {
+		if allowed == to {
+			l.state = to
+			return
+		}
+	}
+	panic("bug: lease cannot go from " + l.state.String() + " to " + to.String())
+}

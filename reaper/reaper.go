@@ -1,0 +1,401 @@
+package reaper
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/internal/clock"
+	"github.com/fairlock/fairlock/queue"
+)
+
+// Config is what a reaper needs to know.
+type Config struct {
+	TTL, OpTimeout time.Duration
+	Clock          clock.Clock
+	Queue          queue.Store
+	Sessions       Sessions
+	Log            *slog.Logger
+	// Targets returns the locks that this process waits for, at each call anew. It must not block.
+	Targets func() []Target
+	// Sweep reports whether this process has the right to sweep, that is, holds the lock for it. It may take the time of
+	// a database call. watch is then called with what stands in the way, so that a dead sweeper is noticed.
+	Sweep func(ctx context.Context) (mine bool, watch []Target)
+}
+
+// Target is a lock that this process waits for.
+type Target struct {
+	Name string
+	// Below is the lowest number of this process; what stands before it is watched.
+	Below int64
+	// Ahead is about how many arrivals stand before it. Waiters far back look less often, so that all looks together grow
+	// with the number of waiters and not with its square.
+	Ahead int64
+}
+
+// Counts is what a reaper has done. Fields only grow.
+type Counts struct {
+	SessionsEnded, TicketsCleared, OrphansBuried, Looks, Sweeps atomic.Int64
+}
+
+// Reaper watches those ahead in line and clears the dead. Everything but Counts belongs to the goroutine of Run.
+type Reaper struct {
+	cfg    Config
+	counts Counts
+	poke   chan struct{} // capacity 1: a wake-up is enough, however many asked
+	seen   *sightings
+	due    map[string]clock.Instant // next look at each target
+	moved  map[string]queue.View    // of busy locks at the last sweep, to pass over those that move
+}
+
+// New returns a reaper that does nothing until Run.
+func New(cfg Config) *Reaper {
+	return &Reaper{
+		cfg: cfg, poke: make(chan struct{}, 1), seen: newSightings(),
+		due: map[string]clock.Instant{}, moved: map[string]queue.View{},
+	}
+}
+
+// Counts returns the live counters.
+func (r *Reaper) Counts() *Counts { return &r.counts }
+
+// Poke makes Run look at its targets now: there is a new one.
+func (r *Reaper) Poke() {
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
+}
+
+// tick is the time between two looks of a waiter near the head. A death is noticed one ttl after the look that first
+// saw the last beat, so tick is what it costs above ttl.
+func (r *Reaper) tick() time.Duration { return max(r.cfg.TTL/10, 200*time.Millisecond) }
+
+// Run works until ctx ends. It returns when the last call has returned.
+func (r *Reaper) Run(ctx context.Context) {
+	timer := time.NewTimer(r.tick())
+	defer timer.Stop()
+	sweepAt := r.cfg.Clock.Now().Add(jitter(r.cfg.TTL))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-r.poke:
+		}
+		next := r.lookAtTargets(ctx)
+		if now := r.cfg.Clock.Now(); now >= sweepAt {
+			r.sweep(ctx)
+			sweepAt = now.Add(jitter(r.cfg.TTL / 2))
+		}
+		r.seen.forgetBeats(r.cfg.Clock.Now(), 10*r.cfg.TTL)
+		timer.Reset(min(next, max(sweepAt.Sub(r.cfg.Clock.Now()), 0)))
+	}
+}
+
+// lookAtTargets looks at those that are due and returns the time to the next. With no targets it does nothing: a process that
+// only holds, or idles, sends nothing here.
+func (r *Reaper) lookAtTargets(ctx context.Context) time.Duration {
+	next := r.cfg.TTL
+	live := map[string]bool{}
+	for _, t := range r.cfg.Targets() {
+		live[t.Name] = true
+		now := r.cfg.Clock.Now()
+		period := min(r.tick()*time.Duration(1+t.Ahead/8), max(r.cfg.TTL/2, r.tick()))
+		due, known := r.due[t.Name]
+		if !known {
+			// Long waits only: one that ends before the first look costs nothing here.
+			due = now.Add(r.tick())
+		}
+		if due > now {
+			r.due[t.Name] = due
+			next = min(next, due.Sub(now))
+			continue
+		}
+		soon := r.look(ctx, t)
+		if ctx.Err() != nil {
+			return next
+		}
+		if soon > 0 {
+			period = min(period, soon)
+		}
+		r.due[t.Name] = r.cfg.Clock.Now().Add(period)
+		next = min(next, period)
+	}
+	for name := range r.due {
+		if !live[name] {
+			delete(r.due, name)
+			r.seen.forgetGaps(name)
+		}
+	}
+	return max(next, time.Millisecond)
+}
+
+// mostTickets bounds one look. What lies behind is looked at when the front is clear.
+const mostTickets = 2000
+
+// look examines what stands before t and clears what is dead. It returns the time after which something that is
+// watched now will be ripe, or 0. Failures are logged and left to the next look: all evidence is kept.
+func (r *Reaper) look(ctx context.Context, t Target) time.Duration {
+	r.counts.Looks.Add(1)
+	soon, err := r.examine(ctx, t)
+	if err != nil && ctx.Err() == nil {
+		r.cfg.Log.Warn("fairlock: reaper", "lock", t.Name, "error", err)
+	}
+	return soon
+}
+
+func (r *Reaper) examine(ctx context.Context, t Target) (time.Duration, error) {
+	call, cancel := context.WithTimeout(ctx, r.cfg.OpTimeout)
+	defer cancel()
+	v, found, err := r.cfg.Queue.View(call, t.Name)
+	if err != nil || !found || v.Settled >= min(t.Below-1, v.Issued) {
+		return 0, err
+	}
+	hi := min(t.Below-1, v.Issued)
+	tickets, err := r.cfg.Queue.Tickets(call, t.Name, hi, mostTickets)
+	if err != nil {
+		return 0, err
+	}
+	if len(tickets) == mostTickets {
+		hi = tickets[mostTickets-1].Hi
+	}
+	// The tickets were read after the lock document: a ticket here may be settled by now, but none that covers an
+	// unsettled number of v is missing because it was settled and deleted between the reads and still counts as open.
+	// Were it so, the gap would be gone at the next look, long before a grace has passed.
+	now := r.cfg.Clock.Now()
+
+	settled := append([]queue.Range{{Lo: math.MinInt64, Hi: v.Settled}}, v.Done...)
+	covered := slices.Clone(v.Done)
+	var garbage []queue.TicketID
+	var buried []queue.Range
+	owners := map[string][]queue.Ticket{}
+	for _, ticket := range tickets {
+		switch {
+		case len(queue.Subtract(ticket.Range(), settled)) == 0:
+			garbage = append(garbage, ticket.ID)
+		case ticket.Tomb:
+			buried = append(buried, ticket.Range())
+		default:
+			owners[ticket.Session] = append(owners[ticket.Session], ticket)
+			covered = append(covered, ticket.Range())
+		}
+	}
+	slices.SortFunc(covered, func(a, b queue.Range) int { return cmp.Compare(a.Lo, b.Lo) })
+
+	if len(garbage) > 0 {
+		if err := r.cfg.Queue.DropTickets(call, garbage); err != nil {
+			return 0, err
+		}
+	}
+	soon, err := r.judgeOwners(call, t.Name, owners, max(v.Grace(), r.cfg.TTL))
+	if err != nil {
+		return soon, err
+	}
+	gaps := queue.Subtract(queue.Range{Lo: v.Settled + 1, Hi: hi}, covered)
+	// A tombstone is written after a full grace and stands for ever, so what it covers is ripe already.
+	ripe, nextGap := r.seen.gap(t.Name, now, gaps, max(v.Grace(), time.Millisecond))
+	ripe = append(ripe, buried...)
+	if nextGap > 0 && (soon == 0 || nextGap < soon) {
+		soon = nextGap
+	}
+	if len(ripe) == 0 {
+		return soon, nil
+	}
+	return soon, r.bury(call, t.Name, merge(ripe))
+}
+
+// bury settles the numbers of gaps for which tombstones stand, as one run, and takes the tombstones away.
+func (r *Reaper) bury(ctx context.Context, name string, gaps []queue.Range) error {
+	dead, err := r.cfg.Queue.Bury(ctx, name, gaps)
+	if err != nil || len(dead) == 0 {
+		return err
+	}
+	if err := r.settle(ctx, name, dead, 0); err != nil {
+		return err
+	}
+	var ids []queue.TicketID
+	var n int64
+	for _, d := range dead {
+		n += d.Units()
+		for lo := d.Lo; lo <= d.Hi; lo++ {
+			ids = append(ids, queue.TicketID{Lock: name, Lo: lo})
+		}
+	}
+	r.counts.OrphansBuried.Add(n)
+	r.cfg.Log.Info("fairlock: cleared numbers that nobody came for", "lock", name, "numbers", n)
+	return r.cfg.Queue.DropTickets(ctx, ids)
+}
+
+// mostRanges bounds the ranges in one settle.
+const mostRanges = 500
+
+func (r *Reaper) settle(ctx context.Context, name string, ranges []queue.Range, arrival int64) error {
+	for chunk := range slices.Chunk(merge(ranges), mostRanges) {
+		if _, err := r.cfg.Queue.Settle(ctx, name, chunk, arrival); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judgeOwners looks at the sessions behind the tickets of one lock, ends those whose lease has been seen to run
+// out, and clears the tickets of ended ones. It returns the time after which the next lease will have run out.
+func (r *Reaper) judgeOwners(ctx context.Context, name string, owners map[string][]queue.Ticket, absence time.Duration) (time.Duration, error) {
+	if len(owners) == 0 {
+		return 0, nil
+	}
+	ids := make([]string, 0, len(owners))
+	for id := range owners {
+		ids = append(ids, id)
+	}
+	sessions, err := r.cfg.Sessions.Get(ctx, ids)
+	if err != nil {
+		return 0, err
+	}
+	found := map[string]bool{}
+	var soon time.Duration
+	var dead []queue.Ticket
+	var cleared []string
+	for i := range sessions {
+		s := &sessions[i]
+		found[s.ID] = true
+		over, left, err := r.judge(ctx, s)
+		if err != nil {
+			return soon, err
+		}
+		if over {
+			dead = append(dead, owners[s.ID]...)
+			cleared = append(cleared, s.ID)
+		} else if soon == 0 || left < soon {
+			soon = left
+		}
+	}
+	for _, id := range ids {
+		if found[id] {
+			continue
+		}
+		over, left, err := r.judgeAbsent(ctx, id, absence)
+		if err != nil {
+			return soon, err
+		}
+		if over {
+			dead = append(dead, owners[id]...)
+			cleared = append(cleared, id)
+		} else if soon == 0 || left < soon {
+			soon = left
+		}
+	}
+	if len(dead) == 0 {
+		return soon, nil
+	}
+	// This lock first: somebody waits for it.
+	if err := r.clear(ctx, name, dead); err != nil {
+		return soon, err
+	}
+	return soon, r.clearSessions(ctx, cleared)
+}
+
+// judge says whether a session is over, after ending it if the evidence is there: its beat has stood for its whole ttl
+// before the eyes of this process, and (in End) its lease is over by the server's clock and its beat is still the same.
+// The owner's trust is then over too, since it ended ttl - margin after it sent that beat, and it was sent before it was
+// seen here.
+func (r *Reaper) judge(ctx context.Context, s *Session) (over bool, left time.Duration, err error) {
+	if s.Ended {
+		return true, 0, nil
+	}
+	if left = s.TTL() - r.seen.beat(s.ID, s.Beat, r.cfg.Clock.Now()); left > 0 {
+		return false, left, nil
+	}
+	over, err = r.cfg.Sessions.End(ctx, s.ID, s.Beat)
+	if over {
+		r.counts.SessionsEnded.Add(1)
+		r.cfg.Log.Warn("fairlock: ended the session of a process that stopped renewing it",
+			"session", s.ID, "host", s.Host, "pid", s.PID, "label", s.Label)
+	}
+	return over, r.tick(), err
+}
+
+// judgeAbsent is judge for a session without a document (the collection was dropped, or its owner deleted it and a late
+// ticket came after). Absence proves nothing, so an ended session is written in its place; from then on the owner, if
+// there is one, cannot renew.
+func (r *Reaper) judgeAbsent(ctx context.Context, id string, wait time.Duration) (over bool, left time.Duration, err error) {
+	if left = wait - r.seen.beat(id, absent, r.cfg.Clock.Now()); left > 0 {
+		return false, left, nil
+	}
+	if err := r.cfg.Sessions.Bury(ctx, id); err != nil {
+		return false, r.tick(), err
+	}
+	s, err := r.cfg.Sessions.Get(ctx, []string{id})
+	return err == nil && len(s) == 1 && s[0].Ended, r.tick(), err
+}
+
+// clear settles the ranges of tickets of one lock whose sessions have ended, all in one write, and then deletes the
+// tickets. In that order: a crash between leaves tickets of settled ranges, which are garbage, and never unsettled
+// numbers without a ticket.
+func (r *Reaper) clear(ctx context.Context, name string, tickets []queue.Ticket) error {
+	var ranges []queue.Range
+	var ids []queue.TicketID
+	var arrival int64
+	for _, t := range tickets {
+		ranges = append(ranges, t.Range())
+		ids = append(ids, t.ID)
+		arrival = max(arrival, t.Arrival)
+	}
+	if err := r.settle(ctx, name, ranges, arrival); err != nil {
+		return err
+	}
+	r.counts.TicketsCleared.Add(int64(len(ids)))
+	return r.cfg.Queue.DropTickets(ctx, ids)
+}
+
+// clearSessions clears all tickets of ended sessions, whatever lock they are of.
+func (r *Reaper) clearSessions(ctx context.Context, ids []string) error {
+	for _, id := range ids {
+		for {
+			tickets, err := r.cfg.Queue.TicketsOfSession(ctx, id, 1000)
+			if err != nil {
+				return err
+			}
+			if len(tickets) == 0 {
+				break
+			}
+			byLock := map[string][]queue.Ticket{}
+			for _, t := range tickets {
+				byLock[t.ID.Lock] = append(byLock[t.ID.Lock], t)
+			}
+			g, gctx := errgroup.WithContext(ctx)
+			g.SetLimit(8) // grouped majority writes cost a sixth of lone ones, and the user's pool has other work
+			for name, of := range byLock {
+				g.Go(func() error { return r.clear(gctx, name, of) })
+			}
+			if err := g.Wait(); err != nil {
+				return err
+			}
+		}
+		if err := r.cfg.Sessions.MarkCleared(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merge sorts ranges and joins neighbours.
+func merge(ranges []queue.Range) []queue.Range {
+	slices.SortFunc(ranges, func(a, b queue.Range) int { return cmp.Compare(a.Lo, b.Lo) })
+	var out []queue.Range
+	for _, g := range ranges {
+		if n := len(out); n > 0 && g.Lo <= out[n-1].Hi+1 {
+			out[n-1].Hi = max(out[n-1].Hi, g.Hi)
+		} else {
+			out = append(out, g)
+		}
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+package reaper
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairlock/fairlock/queue"
+)
+
+// jitter spreads what many processes do: from half of d to one and a half.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// sweep clears what nobody waits behind, if this process has the right to. The right is a fairlock lock, so in quiet
+// one process does it; it is not needed for safety, since everything here rests on the same evidence as a look.
+func (r *Reaper) sweep(ctx context.Context) {
+	mine, watch := r.cfg.Sweep(ctx)
+	for _, t := range watch {
+		r.look(ctx, t)
+	}
+	if !mine || ctx.Err() != nil {
+		return
+	}
+	r.counts.Sweeps.Add(1)
+	for _, step := range []func(context.Context) error{r.sweepSessions, r.sweepTickets, r.sweepLocks} {
+		if err := step(ctx); err != nil && ctx.Err() == nil {
+			r.cfg.Log.Warn("fairlock: sweep", "error", err)
+		}
+	}
+}
+
+const sweepPage = 1000
+
+// sweepSessions judges all sessions and clears the ended ones.
+func (r *Reaper) sweepSessions(ctx context.Context) error {
+	for after := ""; ; {
+		call, cancel := context.WithTimeout(ctx, r.cfg.OpTimeout)
+		page, err := r.cfg.Sessions.Uncleared(call, after, sweepPage)
+		cancel()
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			s := &page[i]
+			after = s.ID
+			err := r.bounded(ctx, func(ctx context.Context) error {
+				over, _, err := r.judge(ctx, s)
+				if err != nil || !over {
+					return err
+				}
+				return r.clearSessions(ctx, []string{s.ID})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if len(page) < sweepPage {
+			return nil
+		}
+	}
+}
+
+// sweepTickets deletes tickets and tombstones whose numbers are settled (their owner or reaper died between settling
+// and deleting, or the write came late), and judges sessions that have tickets but no document.
+func (r *Reaper) sweepTickets(ctx context.Context) error {
+	for after := (queue.TicketID{Lo: math.MinInt64}); ; {
+		var page []queue.Ticket
+		err := r.bounded(ctx, func(ctx context.Context) (err error) {
+			page, err = r.cfg.Queue.AllTickets(ctx, after, sweepPage)
+			return err
+		})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		after = page[len(page)-1].ID
+		byLock := map[string][]queue.Ticket{}
+		owners := map[string][]queue.Ticket{}
+		for _, t := range page {
+			byLock[t.ID.Lock] = append(byLock[t.ID.Lock], t)
+			if !t.Tomb {
+				owners[t.Session] = append(owners[t.Session], t)
+			}
+		}
+		err = r.bounded(ctx, func(ctx context.Context) error { return r.dropGarbage(ctx, byLock) })
+		if err != nil {
+			return err
+		}
+		err = r.bounded(ctx, func(ctx context.Context) error { return r.judgeVanished(ctx, owners) })
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Reaper) dropGarbage(ctx context.Context, byLock map[string][]queue.Ticket) error {
+	names := make([]string, 0, len(byLock))
+	for name := range byLock {
+		names = append(names, name)
+	}
+	views, err := r.cfg.Queue.Views(ctx, names)
+	if err != nil {
+		return err
+	}
+	var garbage []queue.TicketID
+	for _, v := range views {
+		for _, t := range byLock[v.Name] {
+			if t.Hi <= v.Settled {
+				garbage = append(garbage, t.ID)
+			}
+		}
+	}
+	if len(garbage) == 0 {
+		return nil
+	}
+	return r.cfg.Queue.DropTickets(ctx, garbage)
+}
+
+// judgeVanished handles tickets whose session is ended or has no document; live sessions are left to sweepSessions.
+func (r *Reaper) judgeVanished(ctx context.Context, owners map[string][]queue.Ticket) error {
+	ids := make([]string, 0, len(owners))
+	for id := range owners {
+		ids = append(ids, id)
+	}
+	sessions, err := r.cfg.Sessions.Get(ctx, ids)
+	if err != nil {
+		return err
+	}
+	state := map[string]*Session{}
+	for i := range sessions {
+		state[sessions[i].ID] = &sessions[i]
+	}
+	for _, id := range ids {
+		over := false
+		if s := state[id]; s == nil {
+			// The owner's ttl is not known here; ten of ours outlast any sensible mix, and an owner that lives
+			// writes its session anew as soon as a renewal fails.
+			if over, _, err = r.judgeAbsent(ctx, id, 10*r.cfg.TTL); err != nil {
+				return err
+			}
+		} else {
+			over = s.Ended
+		}
+		if over {
+			if err := r.clearSessions(ctx, []string{id}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sweepLocks looks for orphan numbers in locks that have not moved since the last sweep. One that moves has somebody
+// at its head who is alive.
+func (r *Reaper) sweepLocks(ctx context.Context) error {
+	still := map[string]queue.View{}
+	for after := ""; ; {
+		var names []string
+		var views []queue.View
+		err := r.bounded(ctx, func(ctx context.Context) (err error) {
+			if names, err = r.cfg.Queue.BusyLocks(ctx, after, sweepPage); err != nil || len(names) == 0 {
+				return err
+			}
+			views, err = r.cfg.Queue.Views(ctx, names)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, v := range views {
+			if old, ok := r.moved[v.Name]; ok && old.Settled == v.Settled {
+				r.look(ctx, Target{Name: v.Name, Below: math.MaxInt64})
+			}
+			still[v.Name] = v
+		}
+		if len(names) < sweepPage {
+			r.moved = still
+			return ctx.Err()
+		}
+		after = names[len(names)-1]
+	}
+}
+
+// bounded gives one step its own deadline.
+func (r *Reaper) bounded(ctx context.Context, step func(context.Context) error) error {
+	call, cancel := context.WithTimeout(ctx, r.cfg.OpTimeout)
+	defer cancel()
+	return step(call)
+}
