@@ -1,1 +1,250 @@
 package fairlock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/clock"
+	"github.com/fairlock/fairlock/reaper"
+)
+
+// Lock is a lock that was granted. It is safe for concurrent use. It ends with Unlock, or when it is lost; either is
+// final, and the same lock can then be taken anew by another call of [Manager.Lock].
+type Lock struct {
+	line  *line
+	claim *claim
+	from  *arrival
+	lease *reaper.Lease
+	term  int64 // the lease's term at the grant: a break since then is a loss, even when it has been mended
+
+	mu        sync.Mutex // guards all below
+	parent    context.Context
+	ctx       context.Context // made when first asked for
+	cancel    context.CancelCauseFunc
+	lost      *LostError
+	holdUntil clock.Instant // 0: no limit
+	holdTimer *time.Timer
+	released  bool          // Unlock was called
+	handed    chan struct{} // closed when Unlock has given the units back and set settling; nil before
+	settling  *settling     // nil: passed on inside this process
+}
+
+// newLock makes the lock of a claim that is about to be granted. The caller holds the line's mutex.
+func newLock(l *line, c *claim) *Lock {
+	return &Lock{line: l, claim: c, from: c.from, lease: c.run.lease, term: c.run.lease.Term(), parent: c.opts.parent}
+}
+
+// start begins the hold. The caller holds the line's mutex.
+func (l *Lock) start() {
+	if d := l.claim.opts.maxHold; d > 0 {
+		l.holdUntil = l.line.m.clock.Now().Add(d)
+		l.holdTimer = time.AfterFunc(d, l.holdOver)
+	}
+}
+
+// trusted is the rule of trust (I4): the session has been trusted without a break since the grant, and the ticket stands or
+// no reaper can have missed it yet. All on this process's own clock.
+func (l *Lock) trusted() bool {
+	return l.lease.Trusted(l.term) && l.from.trusted(l.line.m.clock.Now())
+}
+
+// Name is the lock's name.
+func (l *Lock) Name() string { return l.line.name }
+
+// Token is the fencing token: it is larger than that of every earlier holder of the lock, whatever failed
+// or was dropped in between, and the number by which this holder stood in line. A resource that refuses a token
+// smaller than one it has seen is safe from holders that do not yet know that they have lost the lock.
+func (l *Lock) Token() int64 { return l.claim.num.Lo }
+
+// Context is cancelled when the lock is lost or unlocked; context.Cause is then a [*LostError] or [ErrUnlocked]. It
+// carries the values of the context that was given to Lock, not its deadline or cancellation. It is a convenience:
+// after the process has been paused the timer behind it can fire late. Err is the proof.
+func (l *Lock) Context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(l.parent))
+		switch {
+		case l.lost != nil:
+			l.cancel(l.lost)
+		case l.released:
+			l.cancel(ErrUnlocked)
+		}
+	}
+	return l.ctx
+}
+
+// Err is nil while the lock is held, as this process's own clock shows at the moment of the call; time that the machine was
+// asleep counts. Call it right before a step that must not be taken without the lock. After a loss it is a
+// [*LostError], after Unlock [ErrUnlocked]. It makes no database call.
+func (l *Lock) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.judgeLocked(); err != nil {
+		return err
+	}
+	if l.released {
+		return ErrUnlocked
+	}
+	return nil
+}
+
+// judgeLocked judges trust by the clock, and returns the loss if there is one. The caller holds mu.
+func (l *Lock) judgeLocked() error {
+	if l.lost == nil && !l.released {
+		now := l.line.m.clock.Now()
+		switch {
+		case !l.lease.Trusted(l.term):
+			if l.lease.State() == reaper.Ended {
+				l.loseLocked(LostSession)
+			} else {
+				l.loseLocked(LostLease)
+			}
+		case !l.from.trusted(now):
+			l.loseLocked(LostTicket)
+		case l.holdUntil != 0 && now >= l.holdUntil:
+			l.loseLocked(LostMaxHold)
+		}
+	}
+	if l.lost != nil {
+		return l.lost
+	}
+	return nil
+}
+
+// lose ends the lock without the caller's doing.
+func (l *Lock) lose(why LossReason) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost == nil && !l.released {
+		l.loseLocked(why)
+	}
+}
+
+// loseLocked tells the holder. Its units are given back when it calls Unlock, or Margin later: that long it has to stop before
+// anybody can be admitted in its place, where it is this process that decides. The caller holds mu.
+func (l *Lock) loseLocked(why LossReason) {
+	m := l.line.m
+	l.lost = &LostError{Name: l.line.name, Token: l.Token(), Reason: why}
+	m.stats.lost.Add(1)
+	m.log().Warn("fairlock: lock lost", "lock", l.line.name, "token", l.Token(), "reason", why.String())
+	if l.cancel != nil {
+		l.cancel(l.lost)
+	}
+	if l.holdTimer != nil {
+		l.holdTimer.Stop()
+	}
+	if why != LostClosed {
+		m.after(m.cfg.Margin, func() { l.giveBack() })
+	}
+}
+
+// giveBack returns the units to the line, once. It returns the settling that was started, if any.
+func (l *Lock) giveBack() *settling {
+	l.line.mu.Lock()
+	defer l.line.mu.Unlock()
+	if l.claim.state != held {
+		return nil
+	}
+	return l.line.release(l.claim)
+}
+
+// holdOver runs when the time of MaxHold has passed, or seems to: Extend may have moved it.
+func (l *Lock) holdOver() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil || l.released {
+		return
+	}
+	if left := l.holdUntil.Sub(l.line.m.clock.Now()); left > 0 {
+		l.holdTimer.Reset(left)
+		return
+	}
+	l.loseLocked(LostMaxHold)
+}
+
+// Extend moves the end of a lock taken with [MaxHold] to d from now, earlier or later than before. It makes no database
+// call, since the limit is kept by this process and the lease is renewed in any case. A lock that was lost or unlocked
+// cannot be extended, and one without MaxHold is [ErrNoMaxHold].
+func (l *Lock) Extend(d time.Duration) error {
+	if d <= 0 {
+		return invalidOption("Extend", d, "must be positive")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.judgeLocked(); err != nil {
+		return err
+	}
+	switch {
+	case l.released:
+		return ErrUnlocked
+	case l.holdUntil == 0:
+		return ErrNoMaxHold
+	}
+	l.holdUntil = l.line.m.clock.Now().Add(d)
+	l.holdTimer.Reset(d)
+	return nil
+}
+
+// Unlock gives the lock back and waits until a majority of the database has it, so that the next in line, wherever it
+// is, is admitted; when that is a caller in this process it is admitted at once, without a write. It may be called any number of
+// times, and returns the same each time.
+//
+// It returns nil when the lock was held until this call, and an error that matches [ErrLost] when it had been lost before,
+// at once. When ctx ends first it returns that error; the lock is given back in the background all the same, also when
+// ctx had ended before the call.
+func (l *Lock) Unlock(ctx context.Context) error {
+	l.mu.Lock()
+	first := l.handed == nil
+	if first {
+		_ = l.judgeLocked()
+		l.released = true
+		l.handed = make(chan struct{})
+		if l.holdTimer != nil {
+			l.holdTimer.Stop()
+		}
+		if l.cancel != nil {
+			// Before the units go back: whoever works under this context must not work beside the next holder.
+			l.cancel(ErrUnlocked)
+		}
+	}
+	l.mu.Unlock()
+	if first {
+		s := l.giveBack()
+		l.mu.Lock()
+		l.settling = s
+		l.mu.Unlock()
+		close(l.handed)
+	}
+	<-l.handed
+
+	l.mu.Lock()
+	lost, s := l.lost, l.settling
+	l.mu.Unlock()
+	switch {
+	case lost != nil:
+		return lost
+	case s == nil:
+		return nil
+	}
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		select {
+		case <-s.done:
+		default:
+			return ctx.Err()
+		}
+	}
+	if !s.lost {
+		return s.err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost == nil {
+		l.lost = &LostError{Name: l.line.name, Token: l.Token(), Reason: LostSettled}
+		l.line.m.stats.lost.Add(1)
+	}
+	return l.lost
+}

@@ -1,6 +1,7 @@
 package fairlock
 
 import (
+	"context"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -13,8 +14,9 @@ type Option func(*options) error
 
 type options struct {
 	label   string
-	maxWait time.Duration // 0: no limit but the caller's context
-	maxHold time.Duration // 0: no limit
+	maxWait time.Duration   // 0: no limit but the caller's context
+	maxHold time.Duration   // 0: no limit
+	parent  context.Context // of the call, for its values
 }
 
 // Label names this acquisition for people, in [Manager.Inspect] and on the command line. At most 255 bytes of

@@ -128,17 +128,8 @@ func (c *Collections) Gone(ctx context.Context, name string) (bool, error) {
 
 // BusyLocks implements [Store]. idleSince is present only while nobody is there, and its index finds the absent ones.
 func (c *Collections) BusyLocks(ctx context.Context, after string, limit int) ([]string, error) {
-	return c.names(ctx, bson.D{
-		{Key: "idleSince", Value: nil}, {Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}},
-	}, limit)
-}
+	f := bson.D{{Key: "idleSince", Value: nil}, {Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}
 
-// Names pages through the names of all locks in order.
-func (c *Collections) Names(ctx context.Context, after string, limit int) ([]string, error) {
-	return c.names(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}, limit)
-}
-
-func (c *Collections) names(ctx context.Context, f bson.D, limit int) ([]string, error) {
 	cur, err := c.locks.Find(ctx, f, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}).
 		SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit)))
 	if err != nil {
@@ -153,6 +144,17 @@ func (c *Collections) names(ctx context.Context, f bson.D, limit int) ([]string,
 		names[i] = ids[i].Name
 	}
 	return names, err
+}
+
+// Page implements [Store].
+func (c *Collections) Page(ctx context.Context, after string, limit int) ([]View, error) {
+	cur, err := c.locks.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}},
+		options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit)).SetBatchSize(1000))
+	if err != nil {
+		return nil, fmt.Errorf("fairlock: list locks: %w", err)
+	}
+	views, _, err := DecodeAll(ctx, cur, (*View).check)
+	return views, err
 }
 
 // Collect deletes lock documents that have been idle for a day, by the server's clock, as the TTL index does where Setup

@@ -1,6 +1,10 @@
 package queue
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // Range is the numbers from Lo to Hi, both included.
 type Range struct {
@@ -66,4 +70,18 @@ func Subtract(r Range, have []Range) []Range {
 		gaps = append(gaps, Range{at, r.Hi})
 	}
 	return gaps
+}
+
+// Merge sorts ranges and joins those that overlap or follow one another. It may use the memory of ranges.
+func Merge(ranges []Range) []Range {
+	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })
+	out := ranges[:0]
+	for _, r := range ranges {
+		if n := len(out); n > 0 && r.Lo <= out[n-1].Hi+1 {
+			out[n-1].Hi = max(out[n-1].Hi, r.Hi)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
 }

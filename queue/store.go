@@ -25,6 +25,8 @@ type Store interface {
 	View(ctx context.Context, name string) (v View, found bool, err error)
 	// Gone reports by a linearizable read that there is no lock document now. Only this proves absence.
 	Gone(ctx context.Context, name string) (bool, error)
+	// Page pages through all lock documents after the name after, in order.
+	Page(ctx context.Context, after string, limit int) ([]View, error)
 	// BusyLocks pages through the names of locks that somebody holds or waits for, after the name after, in order.
 	BusyLocks(ctx context.Context, after string, limit int) ([]string, error)
 

@@ -208,7 +208,7 @@ func (r *Reaper) examine(ctx context.Context, t Target) (time.Duration, error) {
 	if len(ripe) == 0 {
 		return soon, nil
 	}
-	return soon, r.bury(call, t.Name, merge(ripe))
+	return soon, r.bury(call, t.Name, queue.Merge(ripe))
 }
 
 // bury settles the numbers of gaps for which tombstones stand, as one run, and takes the tombstones away.
@@ -237,7 +237,7 @@ func (r *Reaper) bury(ctx context.Context, name string, gaps []queue.Range) erro
 const mostRanges = 500
 
 func (r *Reaper) settle(ctx context.Context, name string, ranges []queue.Range, arrival int64) error {
-	for chunk := range slices.Chunk(merge(ranges), mostRanges) {
+	for chunk := range slices.Chunk(queue.Merge(ranges), mostRanges) {
 		if _, err := r.cfg.Queue.Settle(ctx, name, chunk, arrival); err != nil {
 			return err
 		}
@@ -384,18 +384,4 @@ func (r *Reaper) clearSessions(ctx context.Context, ids []string) error {
 		}
 	}
 	return nil
-}
-
-// merge sorts ranges and joins neighbours.
-func merge(ranges []queue.Range) []queue.Range {
-	slices.SortFunc(ranges, func(a, b queue.Range) int { return cmp.Compare(a.Lo, b.Lo) })
-	var out []queue.Range
-	for _, g := range ranges {
-		if n := len(out); n > 0 && g.Lo <= out[n-1].Hi+1 {
-			out[n-1].Hi = max(out[n-1].Hi, g.Hi)
-		} else {
-			out = append(out, g)
-		}
-	}
-	return out
 }

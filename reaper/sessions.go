@@ -52,6 +52,8 @@ type Sessions interface {
 	MarkCleared(ctx context.Context, id string) error
 	// Get reads sessions by id; those that are missing are missing in the reply, which proves nothing.
 	Get(ctx context.Context, ids []string) ([]Session, error)
+	// Now is the primary's clock, against which expiresAt is to be read.
+	Now(ctx context.Context) (time.Time, error)
 	// Uncleared pages through the sessions that are not ended, or ended and not yet cleared.
 	Uncleared(ctx context.Context, after string, limit int) ([]Session, error)
 }
@@ -160,6 +162,15 @@ func (c *Collection) MarkCleared(ctx context.Context, id string) error {
 // Get implements [Sessions].
 func (c *Collection) Get(ctx context.Context, ids []string) ([]Session, error) {
 	return c.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find())
+}
+
+// Now implements [Sessions].
+func (c *Collection) Now(ctx context.Context) (time.Time, error) {
+	var hello struct {
+		LocalTime time.Time `bson:"localTime"`
+	}
+	err := c.coll.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
+	return hello.LocalTime, wrap("read the time for", err)
 }
 
 // Uncleared implements [Sessions].

@@ -96,7 +96,6 @@ type Counts struct {
 type Watcher struct {
 	cfg    Config
 	counts Counts
-	wake   chan struct{} // capacity 1: makes the checker look at catchUp
 
 	mu       sync.Mutex // guards all below; never held across a call or Sink
 	waiting  map[string]int
@@ -112,11 +111,12 @@ type shift struct {
 	cancel   context.CancelFunc
 	openedAt clock.Instant // since when the stream misses nothing; 0: there is none
 	catchUp  []string      // locks whose state between their arrival and the opening is unknown
+	wake     chan struct{} // capacity 1: makes the checker look at catchUp
 }
 
 // New returns a watcher at rest.
 func New(cfg Config) *Watcher {
-	return &Watcher{cfg: cfg, wake: make(chan struct{}, 1), waiting: map[string]int{}}
+	return &Watcher{cfg: cfg, waiting: map[string]int{}}
 }
 
 // Counts returns the live counters.
@@ -141,12 +141,15 @@ func (w *Watcher) Wait(name string, since clock.Instant) {
 	if sh := w.shift; sh != nil {
 		if sh.openedAt != 0 && since <= sh.openedAt {
 			sh.catchUp = append(sh.catchUp, name)
-			w.nudge()
+			select {
+			case sh.wake <- struct{}{}:
+			default:
+			}
 		}
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	sh := &shift{cancel: cancel}
+	sh := &shift{cancel: cancel, wake: make(chan struct{}, 1)}
 	w.shift = sh
 	w.wg.Go(func() { w.check(ctx, sh) })
 	if w.cfg.Poll == 0 {
@@ -177,14 +180,6 @@ func (w *Watcher) Close() {
 	}
 	w.mu.Unlock()
 	w.wg.Wait()
-}
-
-// nudge wakes the checker.
-func (w *Watcher) nudge() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // names returns the locks that are waited for.
@@ -222,7 +217,7 @@ func (w *Watcher) check(ctx context.Context, sh *shift) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.wake:
+		case <-sh.wake:
 			w.mu.Lock()
 			names, sh.catchUp = sh.catchUp, nil
 			w.mu.Unlock()

@@ -1,0 +1,187 @@
+package fairlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fairlock/fairlock/queue"
+	"github.com/fairlock/fairlock/reaper"
+)
+
+// Lock takes the lock called name, and waits for it in line if it must. Whoever called first, here or in another
+// process, gets it first: the order is that in which the database committed the arrivals.
+//
+// When ctx ends, or the limit of [MaxWait] passes, it returns an error that matches that of ctx or [ErrWaitLimit];
+// its place in line is given up in the background and delays nobody. If the lease of this process runs out while it waits,
+// it keeps its place when the lease can still be renewed, and otherwise queues again at the end.
+//
+// Other errors: [ErrInvalidName], [ErrInvalidOption], [ErrMismatch], [ErrClosed], and what the database refuses
+// for good, such as a missing privilege. While the database cannot be reached, Lock goes on trying until ctx ends and
+// names the reason then.
+func (m *Manager) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	o, err := m.options(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return m.acquire(ctx, name, o, false)
+}
+
+// TryLock takes the lock if it is free and nobody waits for it, and otherwise returns [ErrBusy] at once. It never overtakes
+// anybody. A refusal takes no number and leaves no trace. ctx bounds the database call. [MaxWait] has no effect.
+//
+// The lock of a process that has died is free for TryLock when its lease is over, as for everybody else.
+func (m *Manager) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	o, err := m.options(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return m.acquire(ctx, name, o, true)
+}
+
+// Do runs fn while it holds the lock, and gives it back when fn returns or panics. The context that fn gets ends with ctx, and
+// when the lock is lost (its cause is then a [*LostError]). The error is that of taking the lock, or that of fn; when
+// the lock was lost before fn returned, it matches [ErrLost] too, whatever fn returned.
+func (m *Manager) Do(ctx context.Context, name string, fn func(context.Context) error, opts ...Option) (err error) {
+	lock, err := m.Lock(ctx, name, opts...)
+	if err != nil {
+		return err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	under := lock.Context()
+	stop := context.AfterFunc(under, func() { cancel(context.Cause(under)) })
+	defer func() {
+		stop()
+		cancel(ErrUnlocked)
+		end, release := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.OpTimeout)
+		defer release()
+		err = errors.Join(err, lock.Unlock(end))
+	}()
+	return fn(held)
+}
+
+func (m *Manager) options(ctx context.Context, name string, opts []Option) (*options, error) {
+	if err := ValidateName(name); err != nil {
+		return nil, err
+	}
+	o := &options{parent: ctx}
+	for _, opt := range opts {
+		if err := opt(o); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool) (*Lock, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &waitError{name: name, cause: err}
+	}
+	began := time.Now()
+	l, err := m.enter(name, queue.Mutex)
+	if err != nil {
+		return nil, err
+	}
+	defer m.tasks.done()
+	c := &claim{units: 1, try: try, opts: o, ready: make(chan struct{})}
+	l.mu.Lock()
+	if try {
+		l.try(c)
+	} else {
+		l.pending = append(l.pending, c)
+		l.ask()
+	}
+	l.mu.Unlock()
+
+	var limit <-chan time.Time
+	if o.maxWait > 0 && !try {
+		timer := time.NewTimer(o.maxWait)
+		defer timer.Stop()
+		limit = timer.C
+	}
+	select {
+	case <-c.ready:
+		return c.lock, c.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-limit:
+		err = ErrWaitLimit
+	}
+	return nil, &waitError{name: name, waited: time.Since(began), cause: err, last: l.abandon(c)}
+}
+
+// abandon gives up a claim, whatever became of it meanwhile: a grant that came at the same time is handed back. The database is
+// told in the background. It returns the newest failure on the line's behalf.
+func (l *line) abandon(c *claim) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.abandonLocked(c)
+	return l.lastErr
+}
+
+func (l *line) abandonLocked(c *claim) {
+	switch c.state {
+	case pending, asked:
+		c.move(over)
+		l.m.unref(l)
+	case queued, held:
+		l.release(c)
+	}
+}
+
+// try asks for a number only if it is admitted at once. Anybody of this process who waits or holds stands before it. The
+// caller holds mu.
+func (l *line) try(c *claim) {
+	busy := l.asking || len(l.pending) > 0
+	for _, r := range l.runs {
+		busy = busy || l.shape.Permits == 1 || r.waits()
+	}
+	if busy {
+		l.failLocked(c, fmt.Errorf("fairlock: lock %q: %w", l.name, ErrBusy))
+		return
+	}
+	c.move(asked)
+	l.m.spawn(func() {
+		if err := l.tryNow(c); err != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if c.state == asked {
+				l.failLocked(c, err)
+			}
+		}
+	})
+}
+
+func (l *line) tryNow(c *claim) error {
+	m := l.m
+	var lease *reaper.Lease
+	lease, err := m.session()
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	before := l.frontier
+	l.mu.Unlock()
+	sent := m.clock.Now()
+	ctx, cancel := m.opContext()
+	defer cancel()
+	place, admitted, err := m.queue.Try(ctx, l.name, l.shape, c.units, m.cfg.TTL)
+	m.stats.enqueues.Add(1)
+	switch {
+	case err != nil:
+		return err
+	case !admitted:
+		return fmt.Errorf("fairlock: lock %q: %w", l.name, ErrBusy)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.placed([]*claim{c}, place, lease, sent, before)
+	if c.state != held && c.state != over {
+		// Admitted by the server, but the lease broke meanwhile: not to be waited for.
+		l.abandonLocked(c)
+		c.err = errNotTrusted
+		close(c.ready)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package fairlock
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/fairlock/fairlock/internal/clock"
+	"github.com/fairlock/fairlock/queue"
+	"github.com/fairlock/fairlock/reaper"
+)
+
+// claimState is where one call of Lock is in its life. The line's mutex guards it.
+type claimState uint8
+
+const (
+	// pending: waits for an enqueue to be sent.
+	pending claimState = iota
+	// asked: an enqueue that counts it is on its way.
+	asked
+	// queued: has numbers and waits for its turn.
+	queued
+	// held: granted, and handed to the caller.
+	held
+	// over: failed, cancelled or given back. Its numbers, if it has any, are settled or about to be.
+	over
+)
+
+func (s claimState) String() string {
+	return [...]string{"pending", "asked", "queued", "held", "over"}[s]
+}
+
+// claimTransitions is the table of all moves. asked and queued go back to pending when the enqueue failed, or the
+// numbers became void.
+var claimTransitions = [...][]claimState{
+	pending: {asked, over},
+	asked:   {pending, queued, over},
+	queued:  {held, pending, over},
+	held:    {over},
+	over:    {},
+}
+
+// claim is one call of Lock or TryLock, from the call to the return of its units. All fields but lock are guarded by the
+// line's mutex; lock and err may be read after ready is closed.
+type claim struct {
+	state claimState
+	units int64
+	try   bool
+	opts  *options
+	num   queue.Range // from queued on
+	run   *run        // from queued on
+	from  *arrival    // from queued on
+	ready chan struct{}
+	lock  *Lock // when granted
+	err   error // when failed
+}
+
+func (c *claim) move(to claimState) {
+	if !slices.Contains(claimTransitions[c.state], to) {
+		panic("bug: claim cannot go from " + c.state.String() + " to " + to.String())
+	}
+	c.state = to
+}
+
+// fail ends a claim that was not granted.
+func (c *claim) fail(err error) {
+	c.move(over)
+	c.err = err
+	close(c.ready)
+}
+
+// run is consecutive numbers of this process. Inside it the lock is passed on without a write: the
+// numbers being consecutive, settling one would admit the next of the same run and nobody else, so the order is
+// the server's all the same. Guarded by the line's mutex.
+type run struct {
+	queue.Range
+	lease    *reaper.Lease
+	arrivals []*arrival
+	claims   []*claim      // in number order
+	next     int           // claims before it have been granted or are over
+	inUse    int64         // units of granted claims
+	given    []queue.Range // numbers given back (settled, or being settled), sorted
+	gone     bool          // all is given back
+}
+
+// arrival is the numbers of one enqueue, and their ticket.
+type arrival struct {
+	queue.Range
+	line   *line
+	index  int64 // arrival count of the lock document
+	weight int64
+	sent   clock.Instant
+	lease  *reaper.Lease
+	labels []string
+	passed atomic.Int64 // highest number done with; written under the line's mutex, read by the ticket keeper
+	ticket ticket
+}
+
+// pass notes that the claim on numbers up to n is over.
+func (a *arrival) pass(n int64) { a.passed.Store(max(a.passed.Load(), n)) }
+
+// capacity is how many units of the run are admitted and not given back, when the lock's frontier is at least frontier. The
+// state that frontier was read from admitted all numbers of the run up to it that were not settled then;
+// what was given back since is taken off, whether it was settled in that state or not.
+func (r *run) capacity(frontier int64) int64 {
+	n := min(frontier, r.Hi) - r.Lo + 1
+	if n <= 0 {
+		return 0
+	}
+	for _, g := range r.given {
+		if part := min(g.Hi, frontier) - g.Lo + 1; part > 0 {
+			n -= part
+		}
+	}
+	return n
+}
+
+// waiters is the number of claims that wait in the run.
+func (r *run) waits() bool {
+	for ; r.next < len(r.claims); r.next++ {
+		if r.claims[r.next].state == queued {
+			return true
+		}
+	}
+	return false
+}
+
+// idle returns the numbers that no claim uses and that have not been given back.
+func (r *run) idle() []queue.Range {
+	taken := slices.Clone(r.given)
+	for _, c := range r.claims {
+		if c.state == held || c.state == queued {
+			taken = append(taken, c.num)
+		}
+	}
+	slices.SortFunc(taken, func(a, b queue.Range) int { return int(a.Lo - b.Lo) })
+	return queue.Subtract(r.Range, taken)
+}
+
+// lowestOpen is the lowest number of the run that has not been given back.
+func (r *run) lowestOpen() int64 {
+	if open := queue.Subtract(r.Range, r.given); len(open) > 0 {
+		return open[0].Lo
+	}
+	return r.Hi + 1
+}

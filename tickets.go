@@ -1,0 +1,275 @@
+package fairlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/fairlock/fairlock/internal/clock"
+	"github.com/fairlock/fairlock/queue"
+)
+
+// ticketState is where an arrival's ticket is. The keeper's mutex guards it.
+type ticketState uint8
+
+const (
+	noTicket ticketState = iota // not due yet
+	writing                     // a write is on its way or being repeated
+	standing                    // acknowledged in time
+	failed                      // not acknowledged in time, or a tombstone stands there
+	finished                    // the numbers are settled
+)
+
+// ticket is the arrival's side of its ticket document.
+type ticket struct {
+	state  ticketState
+	ok     atomic.Bool // state is standing; read by whoever judges trust
+	marked int64       // passed as last written; keeper's goroutine only
+}
+
+// trusted reports whether the numbers can be trusted as far as the ticket goes, at now: it was acknowledged in time, or
+// the time in which no reaper can act without one is not over.
+func (a *arrival) trusted(now clock.Instant) bool { return a.ticket.ok.Load() || now < a.deadline() }
+
+// deadline is when trust without a ticket ends. A reaper acts on a missing ticket when it has watched the
+// number for a grace, which is TTL, and it cannot have seen it before the enqueue was sent.
+func (a *arrival) deadline() clock.Instant {
+	return a.sent.Add(a.line.m.cfg.TTL - a.line.m.cfg.Margin)
+}
+
+// keeper writes the tickets of arrivals that last longer than the delay, off the path of grants. One goroutine, run,
+// looks at what is due; each write has one of its own.
+type keeper struct {
+	m       *Manager
+	writers *semaphore.Weighted // bounds the writes at a time
+	wake    chan struct{}       // capacity 1: the list was empty and is not any more
+
+	mu    sync.Mutex // guards all below, and the state of every ticket
+	young []*arrival // not due, in the order of sent
+	stand map[*arrival]struct{}
+}
+
+func newKeeper(m *Manager) *keeper {
+	return &keeper{m: m, writers: semaphore.NewWeighted(32), wake: make(chan struct{}, 1), stand: map[*arrival]struct{}{}}
+}
+
+// watch takes charge of a new arrival.
+func (k *keeper) watch(a *arrival) {
+	k.mu.Lock()
+	k.young = append(k.young, a)
+	first := len(k.young) == 1
+	k.mu.Unlock()
+	if first {
+		select {
+		case k.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// passedPause is how often a ticket is told how far its owner has got inside its process.
+const passedPause = time.Second
+
+// run works until ctx ends.
+func (k *keeper) run(ctx context.Context) {
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
+	marks := time.NewTicker(passedPause)
+	defer marks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-due.C:
+		case <-k.wake:
+		case <-marks.C:
+			k.mark()
+			continue
+		}
+		if next, any := k.start(); any {
+			due.Reset(next)
+		}
+	}
+}
+
+// start begins the writes that are due and returns the time to the next.
+func (k *keeper) start() (next time.Duration, any bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.m.clock.Now()
+	for len(k.young) > 0 {
+		a := k.young[0]
+		if a.ticket.state == noTicket {
+			if left := a.sent.Add(k.m.cfg.TicketDelay).Sub(now); left > 0 {
+				return left, true
+			}
+			a.ticket.state = writing
+			k.m.spawn(func() { k.write(a) })
+		}
+		k.young[0] = nil
+		k.young = k.young[1:]
+	}
+	k.young = nil
+	return 0, false
+}
+
+// write writes the ticket until it is acknowledged, or it is too late for an acknowledgement to be believed: by
+// then a reaper may have buried the number, settled it, and taken its tombstone away again.
+func (k *keeper) write(a *arrival) {
+	t := queue.Ticket{
+		ID: queue.TicketID{Lock: a.line.name, Lo: a.Lo}, Hi: a.Hi, Session: a.lease.ID(),
+		Arrival: a.index, Weight: a.weight, Labels: a.labels,
+	}
+	err := k.put(a, t)
+	k.mu.Lock()
+	gone := a.ticket.state == finished
+	switch {
+	case gone:
+	case err == nil:
+		a.ticket.state = standing
+		a.ticket.ok.Store(true)
+		k.stand[a] = struct{}{}
+	default:
+		a.ticket.state = failed
+	}
+	k.mu.Unlock()
+	switch {
+	case gone:
+		k.drop([]queue.TicketID{t.ID})
+	case err != nil:
+		k.m.log().Warn("fairlock: no ticket in time, the numbers are void", "lock", a.line.name, "error", err)
+		a.line.ticketFailed(a)
+	}
+}
+
+var errLateTicket = errors.New("fairlock: ticket not acknowledged in time")
+
+func (k *keeper) put(a *arrival, t queue.Ticket) error {
+	for last := error(nil); ; {
+		now := k.m.clock.Now()
+		left := a.deadline().Sub(now)
+		if left <= 0 {
+			return errors.Join(errLateTicket, last)
+		}
+		ctx, cancel := context.WithTimeout(k.m.opBase, min(left, k.m.cfg.OpTimeout))
+		err := k.writers.Acquire(ctx, 1)
+		if err == nil {
+			err = k.m.queue.PutTicket(ctx, t, k.m.clock.Now().Sub(a.sent))
+			k.writers.Release(1)
+			k.m.stats.ticketsPut.Add(1)
+		}
+		cancel()
+		switch {
+		case err == nil && k.m.clock.Now() < a.deadline():
+			return nil
+		case errors.Is(err, queue.ErrTombstone), k.isFinished(a):
+			return err
+		}
+		last = err
+		if !k.m.pause(retryPause) {
+			return errors.Join(ErrClosed, last)
+		}
+	}
+}
+
+func (k *keeper) isFinished(a *arrival) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return a.ticket.state == finished
+}
+
+// finish ends the tickets of arrivals whose numbers are all settled. One that is being written is deleted by its writer.
+func (k *keeper) finish(arrivals []*arrival) {
+	var ids []queue.TicketID
+	k.mu.Lock()
+	for _, a := range arrivals {
+		if a.ticket.state == standing || a.ticket.state == failed {
+			ids = append(ids, queue.TicketID{Lock: a.line.name, Lo: a.Lo})
+		}
+		a.ticket.state = finished
+		delete(k.stand, a)
+	}
+	k.mu.Unlock()
+	k.drop(ids)
+}
+
+// drop deletes tickets of settled numbers. If it cannot, they are garbage that any reaper deletes.
+func (k *keeper) drop(ids []queue.TicketID) {
+	if len(ids) == 0 {
+		return
+	}
+	for {
+		ctx, cancel := k.m.opContext()
+		err := k.m.queue.DropTickets(ctx, ids)
+		cancel()
+		if err == nil {
+			k.m.stats.ticketsDropped.Add(int64(len(ids)))
+			return
+		}
+		k.m.log().Warn("fairlock: delete tickets", "error", err)
+		if !k.m.pause(retryPause) {
+			return
+		}
+	}
+}
+
+// mark tells the tickets of runs that pass the lock on inside this process how far they are, for people.
+func (k *keeper) mark() {
+	k.mu.Lock()
+	var behind []*arrival
+	for a := range k.stand {
+		if passed := a.passed.Load(); passed > a.ticket.marked && passed < a.Hi {
+			a.ticket.marked = passed
+			behind = append(behind, a)
+		}
+	}
+	k.mu.Unlock()
+	for _, a := range behind {
+		ctx, cancel := k.m.opContext()
+		_ = k.m.queue.MarkPassed(ctx, queue.TicketID{Lock: a.line.name, Lo: a.Lo}, a.lease.ID(), a.passed.Load())
+		cancel()
+	}
+}
+
+// standingOf returns the arrivals that have tickets, by the ticket's id, for the audit.
+func (k *keeper) standingOf() map[queue.TicketID]*arrival {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := make(map[queue.TicketID]*arrival, len(k.stand))
+	for a := range k.stand {
+		all[queue.TicketID{Lock: a.line.name, Lo: a.Lo}] = a
+	}
+	return all
+}
+
+// restore writes a ticket again that was seen to be missing (its collection was dropped, or somebody deleted it). The write
+// is the proof in either case: the read may have been old.
+func (k *keeper) restore(a *arrival) {
+	ctx, cancel := k.m.opContext()
+	defer cancel()
+	err := k.m.queue.PutTicket(ctx, queue.Ticket{
+		ID: queue.TicketID{Lock: a.line.name, Lo: a.Lo}, Hi: a.Hi, Session: a.lease.ID(),
+		Arrival: a.index, Weight: a.weight, Labels: a.labels,
+	}, k.m.clock.Now().Sub(a.sent))
+	switch {
+	case errors.Is(err, queue.ErrTombstone):
+		k.mu.Lock()
+		lost := a.ticket.state == standing
+		if lost {
+			a.ticket.state = failed
+			a.ticket.ok.Store(false)
+			delete(k.stand, a)
+		}
+		k.mu.Unlock()
+		if lost {
+			a.line.ticketFailed(a)
+		}
+	case err == nil && k.isFinished(a):
+		// It was settled and its ticket deleted while this write was on its way.
+		k.drop([]queue.TicketID{{Lock: a.line.name, Lo: a.Lo}})
+	}
+}
