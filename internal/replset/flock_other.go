@@ -1,0 +1,7 @@
+//go:build !linux && !darwin
+
+package replset
+
+import "os"
+
+func tryFlock(*os.File) (bool, error) { return false, ErrUnsupported }
