@@ -1,0 +1,52 @@
+# make without a target lists the targets. None needs anything but Go, a C
+# compiler for the race detector, and, at the first run, a network: internal/replset
+# fetches the MongoDB server that tests and demo run against.
+
+GO ?= go
+
+# The newest release that builds with Go 1.26.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Whatever the caller's flags say, no target but tidy may write go.mod or go.sum.
+export GOFLAGS := $(strip $(filter-out -mod=%,$(shell $(GO) env GOFLAGS)) -mod=readonly)
+
+# For race: what to repeat, and how often.
+PKG   ?= ./...
+RUN   ?= .
+COUNT ?= 5
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## see waiters queue up on a replica set of three
+	$(GO) run ./cmd/fairlock demo
+
+.PHONY: test
+test: ## run all tests, with the race detector, on real servers
+	$(GO) test -race -count=1 -timeout 20m ./...
+
+.PHONY: race
+race: ## repeat tests under the race detector: PKG=./queue RUN=TestX COUNT=20
+	$(GO) test -race -count=$(COUNT) -run '$(RUN)' -timeout 60m $(PKG)
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: vet ## gofmt, go vet and staticcheck
+	@files="$$(gofmt -l .)" || exit 1; \
+	if [ -n "$$files" ]; then echo "gofmt -w is due for:"; echo "$$files"; exit 1; fi
+	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: tidy
+tidy: ## bring go.mod and go.sum in line with the imports
+	$(GO) mod tidy
+
+.PHONY: clean
+clean: ## remove what builds, tests and benchmarks left here
+	rm -rf bin dist .bench coverage.* *.test *.prof
