@@ -1,0 +1,70 @@
+package main
+
+import (
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// commands lists the subcommands. Each is made in a file of its own name.
+func commands() []*cobra.Command {
+	return []*cobra.Command{newDevCmd(), newSetupCmd(), newRunCmd(), newStatusCmd(), newDemoCmd()}
+}
+
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "fairlock",
+		Short: "FIFO-fair distributed locks on MongoDB",
+		Long: "fairlock runs commands under FIFO-fair distributed locks that live in MongoDB, and shows who holds them and who\n" +
+			"waits. Whoever asks first is served first, wherever it runs.\n\n" + exitTable,
+		Example: "  fairlock dev                               # terminal 1: a throwaway replica set; prints its URI\n" +
+			"  export FAIRLOCK_URI=...                    # terminals 2 and 3\n" +
+			"  fairlock run nightly-backup -- ./backup.sh\n" +
+			"  fairlock status",
+		Version:       version(),
+		SilenceErrors: true, // report prints them
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			msg := ""
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				msg = "; did you mean " + strings.Join(near, " or ") + "?"
+			}
+			return usagef(cmd, "unknown command %q%s", args[0], msg)
+		},
+		// Runnable, so that an unknown command reaches Args and is an error.
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("fairlock {{.Version}}\n")
+	// Inherited by all subcommands that set none of their own.
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef(cmd, "%v", err) })
+
+	f := root.PersistentFlags()
+	f.String("uri", "", "MongoDB connection string (default $FAIRLOCK_URI, then $MONGODB_URI)")
+	f.String("db", "", `database with the locks (default the one named in the URI, then "fairlock")`)
+	f.String("prefix", "", `beginning of the collections' names (default "fairlock.")`)
+	f.BoolP("verbose", "v", false, "say on stderr what is done")
+
+	root.AddCommand(commands()...)
+	return root
+}
+
+// version is the module's version as the go command has stamped it, or the commit.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return "devel-" + s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	return "devel"
+}
