@@ -29,12 +29,13 @@ func testFinder(t *testing.T) (*finder, map[string]string) {
 	t.Helper()
 	env := map[string]string{EnvCache: t.TempDir(), EnvBaseURL: "http://127.0.0.1:1"}
 	return &finder{
-		log:    slog.New(slog.DiscardHandler),
-		getenv: func(name string) string { return env[name] },
-		goos:   "linux",
-		goarch: "amd64",
-		http:   archiveClient(),
-		wheel:  wheel{name: "fake", version: "1.0"},
+		log:     slog.New(slog.DiscardHandler),
+		getenv:  func(name string) string { return env[name] },
+		goos:    "linux",
+		goarch:  "amd64",
+		http:    archiveClient(),
+		pythons: []string{"no-such-python"},
+		wheel:   wheel{name: "fake", version: "1.0"},
 	}, env
 }
 

@@ -8,12 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const stopLimit = 10 * time.Second
+
 // awaitStop returns when the whole process has stopped: the kernel reports a stop
 // only after the last thread has. WEXITED is not asked for, so this can never
-// take the exit status that process.Wait needs.
+// take the exit status that process.Wait needs. The limit is for a stranger who
+// sends SIGCONT before we have looked.
 func awaitStop(p *process) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
+	limit := time.NewTimer(stopLimit)
+	defer limit.Stop()
 	for {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, p.pid(), &info, unix.WSTOPPED|unix.WNOHANG, nil)
@@ -27,6 +32,8 @@ func awaitStop(p *process) error {
 		case <-tick.C:
 		case <-p.done:
 			return os.ErrProcessDone
+		case <-limit.C:
+			return errors.New("did not stop")
 		}
 	}
 }
