@@ -164,15 +164,15 @@ func (l *line) tryNow(c *claim) error {
 	before := l.frontier
 	l.mu.Unlock()
 	sent := m.clock.Now()
-	ctx, cancel := m.opContext()
-	defer cancel()
-	place, admitted, err := m.queue.Try(ctx, l.name, l.shape, c.units, m.cfg.TTL)
-	m.stats.enqueues.Add(1)
-	switch {
-	case err != nil:
+	place, err := l.arrive(c.units, func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
+		place, admitted, err := m.queue.Try(ctx, l.name, l.shape, a)
+		if err == nil && !admitted {
+			err = fmt.Errorf("fairlock: lock %q: %w", l.name, ErrBusy)
+		}
+		return place, err
+	})
+	if err != nil {
 		return err
-	case !admitted:
-		return fmt.Errorf("fairlock: lock %q: %w", l.name, ErrBusy)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

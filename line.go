@@ -1,6 +1,9 @@
 package fairlock
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/fairlock/fairlock/internal/clock"
@@ -64,9 +67,8 @@ func (l *line) takePending() []*claim {
 	return batch
 }
 
-// enqueue takes numbers for a batch. Callers that arrive meanwhile share the next one. If the outcome is unknown the
-// claims go back to the front of the pending and other numbers are asked for; the first ones, if they were issued, are
-// orphans for a reaper. It runs in a goroutine of its own and belongs to the manager.
+// enqueue takes numbers for a batch. Callers that arrive meanwhile share the next one. It runs in a goroutine of its own
+// and belongs to the manager, not to the callers: once numbers may have been issued, it goes on until it knows.
 func (l *line) enqueue(batch []*claim) {
 	m := l.m
 	lease, err := m.session()
@@ -87,12 +89,10 @@ func (l *line) enqueue(batch []*claim) {
 		l.notAsked(nil, nil)
 		return
 	}
-	units := live[0].units * int64(len(live))
 	sent := m.clock.Now()
-	ctx, cancel := m.opContext()
-	defer cancel()
-	place, err := m.queue.Enqueue(ctx, l.name, l.shape, units, m.cfg.TTL)
-	m.stats.enqueues.Add(1)
+	place, err := l.arrive(live[0].units*int64(len(live)), func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
+		return m.queue.Enqueue(ctx, l.name, l.shape, a)
+	})
 	if err != nil {
 		l.notAsked(live, err)
 		return
@@ -103,6 +103,31 @@ func (l *line) enqueue(batch []*claim) {
 	l.lastErr = nil
 	l.placed(live, place, lease, sent, before)
 	l.ask()
+}
+
+// arrive makes one arrival, and repeats the same one while the outcome is unknown: it is issued once. When that takes
+// longer than the numbers could be trusted without a ticket, it gives up; if they were issued after all they are orphans for
+// a reaper, as after a crash.
+func (l *line) arrive(units int64, send func(context.Context, queue.Arrival) (queue.Place, error)) (queue.Place, error) {
+	m := l.m
+	a := queue.Arrival{Owner: m.owner, Mark: rand.Int64(), Units: units, Grace: m.cfg.TTL}
+	giveUp := m.clock.Now().Add(m.cfg.TTL - m.cfg.Margin)
+	for {
+		ctx, cancel := m.opContext()
+		place, err := send(ctx, a)
+		cancel()
+		m.stats.enqueues.Add(1)
+		if err == nil || errors.Is(err, ErrBusy) || queue.Permanent(err) {
+			return place, err
+		}
+		l.mu.Lock()
+		l.lastErr = err
+		l.mu.Unlock()
+		m.log().Warn("fairlock: arrival not answered, repeating it", "lock", l.name, "error", err)
+		if m.clock.Now() >= giveUp || !m.pause(retryPause) {
+			return place, err
+		}
+	}
 }
 
 // notAsked ends an attempt that brought no numbers, and goes on with the next: at once for new callers when there was

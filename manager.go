@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -29,6 +30,7 @@ type Manager struct {
 	tickets  *keeper
 	stats    stats
 	setup    func(context.Context) error
+	owner    uint64 // chooses the slot by which lock documents know this process's newest arrival; random
 
 	tasks  tasks           // every goroutine and every call under way
 	opBase context.Context // parent of every database call; ends last of all
@@ -52,16 +54,14 @@ const sweepName = "\tsweep"
 
 // newManager puts a manager together from its parts. cfg is complete.
 func newManager(cfg Config, c clock.Clock, q queue.Store, s reaper.Sessions, src waiter.Source) *Manager {
-	m := &Manager{cfg: cfg, clock: c, queue: q, sessions: s, lines: map[string]*line{}}
+	m := &Manager{cfg: cfg, clock: c, queue: q, sessions: s, lines: map[string]*line{}, owner: rand.Uint64()}
 	m.tasks.init()
 	m.opBase, m.opEnd = context.WithCancel(context.Background())
 	m.bgBase, m.bgEnd = context.WithCancel(m.opBase)
 	wc := waiter.Config{
 		Source: src, Clock: c, Log: cfg.Logger, OpTimeout: cfg.OpTimeout,
-		Await: 3 * time.Second, Recheck: 2 * time.Second, Linger: 5 * time.Second, Sink: m.notice,
-	}
-	if cfg.Poll {
-		wc.Poll = cfg.PollInterval
+		Await: 3 * time.Second, Recheck: 2 * time.Second, Linger: 5 * time.Second,
+		Poll: cfg.PollInterval, PollOnly: cfg.Poll, Sink: m.notice,
 	}
 	m.watcher = waiter.New(wc)
 	m.reaper = reaper.New(reaper.Config{

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -15,50 +13,57 @@ import (
 
 var _ Store = (*Collections)(nil)
 
-// noDone leaves out the one field that can be large.
-var noDone = bson.D{{Key: "done", Value: 0}}
+// noDone leaves out what waiters do not need: done can be large, last is nobody else's business.
+var noDone = bson.D{{Key: "done", Value: 0}, {Key: "last", Value: 0}}
 
 // Enqueue implements [Store]. The reply is the document after a real change that a majority has, so what it shows is
 // fact; a reply that shows another shape shows no change, and is believed only as a refusal.
-func (c *Collections) Enqueue(ctx context.Context, name string, shape Shape, units int64, grace time.Duration) (Place, error) {
-	v, err := c.change(ctx, name, c.arrive(shape, units, grace, true))
-	if err != nil {
-		return Place{}, err
+func (c *Collections) Enqueue(ctx context.Context, name string, shape Shape, a Arrival) (Place, error) {
+	p, admitted, err := c.arrive(ctx, name, shape, a, true)
+	if err == nil && !admitted {
+		// The shape agrees and there was nothing else to refuse for.
+		return Place{}, fmt.Errorf("%w: lock %q: arrival not recorded", ErrMalformed, name)
 	}
-	if v.Shape() != shape {
-		return Place{}, &MismatchError{name, shape, v.Shape()}
-	}
-	return Place{Range{v.Issued - units + 1, v.Issued}, v.Arrivals, v}, nil
+	return p, err
 }
 
-// Try implements [Store]. The document after a refused try looks like the one after another's success,
-// so a successful try leaves a random mark and is known by it.
-func (c *Collections) Try(ctx context.Context, name string, shape Shape, units int64, grace time.Duration) (Place, bool, error) {
-	mark := rand.Int64()
-	free := op("$lte", op("$add", "$issued", units), "$frontier")
-	v, err := c.change(ctx, name, c.arrive(shape, units, grace, free, to("tried", mark)))
-	if err != nil {
-		return Place{}, false, err
-	}
-	if v.Shape() != shape {
-		return Place{}, false, &MismatchError{name, shape, v.Shape()}
-	}
-	if v.Tried != mark {
-		return Place{View: v}, false, nil
-	}
-	return Place{Range{v.Issued - units + 1, v.Issued}, v.Arrivals, v}, true, nil
+// Try implements [Store].
+func (c *Collections) Try(ctx context.Context, name string, shape Shape, a Arrival) (Place, bool, error) {
+	return c.arrive(ctx, name, shape, a, op("$lte", op("$add", "$issued", a.Units), "$frontier"))
 }
 
-// change applies a pipeline to a lock document. The filter is _id alone: only then does the server itself
-// repeat an upsert that met a concurrent one, so that no duplicate key error comes back.
-func (c *Collections) change(ctx context.Context, name string, p mongo.Pipeline) (View, error) {
-	var v View
-	err := c.locks.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: name}}, p,
-		options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(noDone)).Decode(&v)
-	if err != nil {
-		return View{}, wrap(name, err)
+// arrive applies the pipeline. The filter is _id alone: only then does the server itself repeat an upsert
+// that met a concurrent one, so that no duplicate key error comes back. Whether numbers were issued is told by the mark in
+// the slot, since the document after a refused try looks like the one after another's success.
+func (c *Collections) arrive(ctx context.Context, name string, shape Shape, a Arrival, admit any) (Place, bool, error) {
+	slot := slotOf(a)
+	var reply struct {
+		View `bson:",inline"`
+		Last map[string]struct {
+			Mark    int64 `bson:"mark"`
+			Hi      int64 `bson:"hi"`
+			Arrival int64 `bson:"arrival"`
+		} `bson:"last"`
 	}
-	return v, v.check()
+	err := c.locks.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: name}}, c.arrivePipeline(shape, a, admit),
+		options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After).SetProjection(bson.D{
+			{Key: "kind", Value: 1}, {Key: "permits", Value: 1}, {Key: "issued", Value: 1}, {Key: "settled", Value: 1},
+			{Key: "frontier", Value: 1}, {Key: "arrivals", Value: 1}, {Key: "reached", Value: 1}, {Key: "last." + slot, Value: 1},
+		})).Decode(&reply)
+	if err == nil {
+		err = reply.check()
+	}
+	if err != nil {
+		return Place{}, false, wrap(name, err)
+	}
+	if have := reply.Shape(); have != shape {
+		return Place{}, false, &MismatchError{name, shape, have}
+	}
+	last, ok := reply.Last[slot]
+	if !ok || last.Mark != a.Mark {
+		return Place{View: reply.View}, false, nil
+	}
+	return Place{Range{last.Hi - a.Units + 1, last.Hi}, last.Arrival, reply.View}, true, nil
 }
 
 // Settle implements [Store]. The filter leaves out a document in which all is settled already, so whether one was matched

@@ -1,7 +1,7 @@
 package queue
 
 import (
-	"time"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -44,26 +44,27 @@ func baseExpr(clusterTime bool) any {
 	return op("$multiply", now, int64(numbersPerMilli))
 }
 
-// arrive is the common part of Enqueue and Try: make the document if it is missing, then, when the
-// shape agrees and admit holds, issue units numbers. Otherwise nothing changes; the reply then shows why.
-func (c *Collections) arrive(shape Shape, units int64, grace time.Duration, admit any, more ...bson.E) mongo.Pipeline {
+// slots is how many arrivals a lock document remembers, each the newest of the processes that share the slot. It bounds
+// the document: with it, an arrival whose reply was lost can be asked for again and is not made twice, unless another
+// process of the same slot has arrived in between.
+const slots = 16
+
+// slotOf is the slot of an arrival.
+func slotOf(a Arrival) string { return "s" + strconv.FormatUint(a.Owner%slots, 10) }
+
+// arrivePipeline makes the document if it is missing. Then, when the shape agrees and admit holds, and the slot does not show that
+// this very arrival was made before, it issues the numbers. It never leaves the document as it was, but for a refusal: the
+// acknowledgement of a write that changed nothing would be no proof, so a repeat counts itself.
+func (c *Collections) arrivePipeline(shape Shape, a Arrival, admit any) mongo.Pipeline {
+	slot := "last." + slotOf(a)
+	repeat := op("$eq", "$"+slot+".mark", a.Mark)
 	match := op("$and",
 		op("$eq", "$kind", doc{{Key: "$literal", Value: string(shape.Kind)}}),
 		op("$eq", "$permits", shape.Permits),
+		op("$not", repeat),
 		admit,
 	)
-	when := func(field string, yes any) bson.E { return to(field, cond(match, yes, "$"+field)) }
-	issue := []bson.E{
-		when("issued", op("$add", "$issued", units)),
-		when("arrivals", op("$add", "$arrivals", int64(1))),
-		// The longest grace of all who may have a number here without a ticket: a reaper waits that long (section
-		// "orphan numbers" of doc.go). It shrinks only when nobody is there.
-		when("grace", op("$max", grace.Milliseconds(), cond(op("$eq", "$settled", "$issued"), int64(0), "$grace"))),
-		when("idleSince", "$$REMOVE"),
-	}
-	for _, m := range more {
-		issue = append(issue, when(m.Key, m.Value))
-	}
+	when := func(field string, yes any) bson.E { return to(field, cond("$fresh", yes, "$"+field)) }
 	return mongo.Pipeline{
 		set(
 			orElse("v", int32(SchemaVersion)),
@@ -78,7 +79,20 @@ func (c *Collections) arrive(shape Shape, units int64, grace time.Duration, admi
 		),
 		// Of an old document these exist; of a new one issued is still the base.
 		set(orElse("settled", "$issued"), orElse("frontier", op("$add", "$issued", "$permits"))),
-		set(issue...),
+		set(to("fresh", match)),
+		set(
+			when("issued", op("$add", "$issued", a.Units)),
+			when("arrivals", op("$add", "$arrivals", int64(1))),
+			// The longest grace of all who may have a number here without a ticket: a reaper waits that long (section
+			// "Orphan numbers" of package reaper). It shrinks only when nobody is there.
+			when("grace", op("$max", a.Grace.Milliseconds(), cond(op("$eq", "$settled", "$issued"), int64(0), "$grace"))),
+			when("idleSince", "$$REMOVE"),
+			to(slot, cond("$fresh",
+				doc{to("mark", a.Mark), to("hi", op("$add", "$issued", a.Units)), to("arrival", op("$add", "$arrivals", int64(1))), to("asked", int64(1))},
+				cond(repeat, op("$mergeObjects", "$"+slot, doc{to("asked", op("$add", "$"+slot+".asked", int64(1)))}),
+					op("$ifNull", "$"+slot, "$$REMOVE")))),
+			to("fresh", "$$REMOVE"),
+		),
 	}
 }
 

@@ -5,16 +5,24 @@ import (
 	"time"
 )
 
+// Arrival is one request for numbers. The same Arrival may be sent any number of times: its numbers are issued once, as
+// long as its lock document remembers it (see slots).
+type Arrival struct {
+	Owner uint64        // the process; chooses the slot
+	Mark  int64         // of this arrival, random
+	Units int64         // how many numbers, at least 1
+	Grace time.Duration // how long they may be trusted without a ticket
+}
+
 // Store is every database call on the queue. [Collections] is the real one; the simulator has another. All calls
-// may fail with an unknown outcome ([Permanent] says when not), and all may be repeated: Enqueue and Try then take
-// another number and leave the first to a reaper, the others are idempotent.
+// may fail with an unknown outcome ([Permanent] says when not), and all may be repeated.
 type Store interface {
-	// Enqueue takes the next units numbers of the lock, which it makes if it is missing. grace is how long the caller will
-	// trust them without a ticket. A shape that differs is a *MismatchError and takes no number.
-	Enqueue(ctx context.Context, name string, shape Shape, units int64, grace time.Duration) (Place, error)
+	// Enqueue takes the next numbers of the lock, which it makes if it is missing. A shape that differs is
+	// a *MismatchError and takes no number.
+	Enqueue(ctx context.Context, name string, shape Shape, a Arrival) (Place, error)
 	// Try is Enqueue that takes numbers only when they are admitted at once; admitted is false otherwise, and nothing was
 	// changed. A refusal may rest on an old state; that it was admitted never does.
-	Try(ctx context.Context, name string, shape Shape, units int64, grace time.Duration) (p Place, admitted bool, err error)
+	Try(ctx context.Context, name string, shape Shape, a Arrival) (p Place, admitted bool, err error)
 	// Settle ends the numbers of ranges for ever. fresh is false when all of them had been settled before, or the lock
 	// document is gone. arrival is the newest arrival among them, or 0.
 	Settle(ctx context.Context, name string, ranges []Range, arrival int64) (fresh bool, err error)
@@ -69,7 +77,6 @@ type View struct {
 	GraceMS   int64      `bson:"grace"`
 	IdleSince *time.Time `bson:"idleSince"`
 	Done      []Range    `bson:"done"`
-	Tried     int64      `bson:"tried"`
 }
 
 // Shape is the lock's kind and permits.

@@ -52,13 +52,26 @@ type Reaper struct {
 	seen   *sightings
 	due    map[string]clock.Instant // next look at each target
 	moved  map[string]queue.View    // of busy locks at the last sweep, to pass over those that move
+	stood  map[string]standing      // of targets, to pass over the tickets of those that have not moved
 }
+
+// standing is what a look at a lock found, when all that stood before its target had tickets. It is good for a few looks
+// as long as the lock document has not moved: what tickets say does not change.
+type standing struct {
+	settled, hi int64
+	done        int
+	looks       int
+	owners      map[string][]queue.Ticket
+}
+
+// mostStood is for how many looks tickets are not read again. A ticket that somebody deleted is missed that long.
+const mostStood = 4
 
 // New returns a reaper that does nothing until Run.
 func New(cfg Config) *Reaper {
 	return &Reaper{
 		cfg: cfg, poke: make(chan struct{}, 1), seen: newSightings(),
-		due: map[string]clock.Instant{}, moved: map[string]queue.View{},
+		due: map[string]clock.Instant{}, moved: map[string]queue.View{}, stood: map[string]standing{},
 	}
 }
 
@@ -131,6 +144,7 @@ func (r *Reaper) lookAtTargets(ctx context.Context) time.Duration {
 	for name := range r.due {
 		if !live[name] {
 			delete(r.due, name)
+			delete(r.stood, name)
 			r.seen.forgetGaps(name)
 		}
 	}
@@ -159,6 +173,13 @@ func (r *Reaper) examine(ctx context.Context, t Target) (time.Duration, error) {
 		return 0, err
 	}
 	hi := min(t.Below-1, v.Issued)
+	absence := max(v.Grace(), r.cfg.TTL)
+	if st, ok := r.stood[t.Name]; ok && st.settled == v.Settled && st.hi == hi && st.done == len(v.Done) && st.looks < mostStood {
+		st.looks++
+		r.stood[t.Name] = st
+		return r.judgeOwners(call, t.Name, st.owners, absence)
+	}
+	delete(r.stood, t.Name)
 	tickets, err := r.cfg.Queue.Tickets(call, t.Name, hi, mostTickets)
 	if err != nil {
 		return 0, err
@@ -166,49 +187,59 @@ func (r *Reaper) examine(ctx context.Context, t Target) (time.Duration, error) {
 	if len(tickets) == mostTickets {
 		hi = tickets[mostTickets-1].Hi
 	}
-	// The tickets were read after the lock document: a ticket here may be settled by now, but none that covers an
-	// unsettled number of v is missing because it was settled and deleted between the reads and still counts as open.
-	// Were it so, the gap would be gone at the next look, long before a grace has passed.
+	// The tickets were read after the lock document. A number that was settled, and its ticket deleted, between the two
+	// reads looks like a gap now and is gone from v at the next look, long before a grace has passed.
 	now := r.cfg.Clock.Now()
-
-	settled := append([]queue.Range{{Lo: math.MinInt64, Hi: v.Settled}}, v.Done...)
-	covered := slices.Clone(v.Done)
-	var garbage []queue.TicketID
-	var buried []queue.Range
-	owners := map[string][]queue.Ticket{}
-	for _, ticket := range tickets {
-		switch {
-		case len(queue.Subtract(ticket.Range(), settled)) == 0:
-			garbage = append(garbage, ticket.ID)
-		case ticket.Tomb:
-			buried = append(buried, ticket.Range())
-		default:
-			owners[ticket.Session] = append(owners[ticket.Session], ticket)
-			covered = append(covered, ticket.Range())
-		}
-	}
-	slices.SortFunc(covered, func(a, b queue.Range) int { return cmp.Compare(a.Lo, b.Lo) })
-
-	if len(garbage) > 0 {
-		if err := r.cfg.Queue.DropTickets(call, garbage); err != nil {
+	f := sortTickets(&v, tickets)
+	if len(f.garbage) > 0 {
+		if err := r.cfg.Queue.DropTickets(call, f.garbage); err != nil {
 			return 0, err
 		}
 	}
-	soon, err := r.judgeOwners(call, t.Name, owners, max(v.Grace(), r.cfg.TTL))
+	soon, err := r.judgeOwners(call, t.Name, f.owners, absence)
 	if err != nil {
 		return soon, err
 	}
-	gaps := queue.Subtract(queue.Range{Lo: v.Settled + 1, Hi: hi}, covered)
+	gaps := queue.Subtract(queue.Range{Lo: v.Settled + 1, Hi: hi}, f.covered)
 	// A tombstone is written after a full grace and stands for ever, so what it covers is ripe already.
 	ripe, nextGap := r.seen.gap(t.Name, now, gaps, max(v.Grace(), time.Millisecond))
-	ripe = append(ripe, buried...)
+	ripe = append(ripe, f.buried...)
 	if nextGap > 0 && (soon == 0 || nextGap < soon) {
 		soon = nextGap
 	}
-	if len(ripe) == 0 {
-		return soon, nil
+	if len(ripe) > 0 {
+		return soon, r.bury(call, t.Name, queue.Merge(ripe))
 	}
-	return soon, r.bury(call, t.Name, queue.Merge(ripe))
+	if len(gaps) == 0 && hi == min(t.Below-1, v.Issued) {
+		r.stood[t.Name] = standing{settled: v.Settled, hi: hi, done: len(v.Done), owners: f.owners}
+	}
+	return soon, nil
+}
+
+// found is the tickets of a lock by what they are.
+type found struct {
+	garbage []queue.TicketID          // of settled ranges
+	buried  []queue.Range             // under tombstones, not settled
+	covered []queue.Range             // settled out of order, or under a ticket; sorted
+	owners  map[string][]queue.Ticket // of unsettled ranges, by session
+}
+
+func sortTickets(v *queue.View, tickets []queue.Ticket) found {
+	f := found{owners: map[string][]queue.Ticket{}, covered: slices.Clone(v.Done)}
+	settled := append([]queue.Range{{Lo: math.MinInt64, Hi: v.Settled}}, v.Done...)
+	for _, t := range tickets {
+		switch {
+		case len(queue.Subtract(t.Range(), settled)) == 0:
+			f.garbage = append(f.garbage, t.ID)
+		case t.Tomb:
+			f.buried = append(f.buried, t.Range())
+		default:
+			f.owners[t.Session] = append(f.owners[t.Session], t)
+			f.covered = append(f.covered, t.Range())
+		}
+	}
+	slices.SortFunc(f.covered, func(a, b queue.Range) int { return cmp.Compare(a.Lo, b.Lo) })
+	return f
 }
 
 // bury settles the numbers of gaps for which tombstones stand, as one run, and takes the tombstones away.

@@ -2,6 +2,7 @@ package waiter
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -81,7 +82,8 @@ type Config struct {
 	Await     time.Duration // how long the server holds an empty reply back
 	Recheck   time.Duration // between two slow re-checks
 	Linger    time.Duration // how long the stream stays open after the last waiter left
-	Poll      time.Duration // when above zero: no stream, a read this often
+	Poll      time.Duration // between two reads in poll mode
+	PollOnly  bool          // never open a stream
 	// Sink takes each notice. It is called from the watcher's goroutines, also at the same time, and must not block.
 	Sink func(Notice)
 }
@@ -100,6 +102,7 @@ type Watcher struct {
 	mu       sync.Mutex // guards all below; never held across a call or Sink
 	waiting  map[string]int
 	idleFrom clock.Instant // since when nobody waits
+	pollTill clock.Instant // until then there is no stream, because it would take the last connection
 	shift    *shift        // nil at rest
 	closed   bool
 	wg       sync.WaitGroup
@@ -152,7 +155,7 @@ func (w *Watcher) Wait(name string, since clock.Instant) {
 	sh := &shift{cancel: cancel, wake: make(chan struct{}, 1)}
 	w.shift = sh
 	w.wg.Go(func() { w.check(ctx, sh) })
-	if w.cfg.Poll == 0 {
+	if !w.cfg.PollOnly {
 		w.wg.Go(func() { w.pump(ctx, sh) })
 	}
 }
@@ -226,7 +229,7 @@ func (w *Watcher) check(ctx context.Context, sh *shift) {
 				return
 			}
 			origin, names = FromRecheck, w.names()
-			if w.cfg.Poll > 0 {
+			if w.polling() {
 				origin = FromPoll
 			}
 			timer.Reset(w.pause())
@@ -242,12 +245,18 @@ const retryPause = 250 * time.Millisecond
 
 func (w *Watcher) pause() time.Duration {
 	d := w.cfg.Recheck
-	if w.cfg.Poll > 0 {
+	if w.polling() {
 		d = w.cfg.Poll
 	} else if !w.Streaming() {
 		d = min(d, retryPause)
 	}
 	return d*3/4 + rand.N(d/2)
+}
+
+func (w *Watcher) polling() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cfg.PollOnly || w.cfg.Clock.Now() < w.pollTill
 }
 
 // readPage is how many locks one read asks for.
@@ -281,6 +290,8 @@ func (w *Watcher) read(ctx context.Context, views func(context.Context, []string
 const (
 	firstPause = time.Second
 	mostPause  = 15 * time.Second
+	// pollFor is how long there is no stream after one was found to take the last connection of the user's pool.
+	pollFor = time.Minute
 	// wellLived is the life after which a stream's end is a first failure again.
 	wellLived = 10 * time.Second
 )
@@ -289,6 +300,13 @@ const (
 func (w *Watcher) pump(ctx context.Context, sh *shift) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
+		if w.polling() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pollFor):
+			}
+		}
 		began := w.cfg.Clock.Now()
 		err := w.stream(ctx, sh)
 		w.mu.Lock()
@@ -323,7 +341,21 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) error {
 		defer cancel()
 		s.Close(end)
 	}()
+	starved := make(chan bool, 1)
+	var probe sync.WaitGroup
+	defer probe.Wait()
+	probe.Go(func() { starved <- w.starves(ctx) })
 	for {
+		select {
+		case yes := <-starved:
+			if yes {
+				w.mu.Lock()
+				w.pollTill = w.cfg.Clock.Now().Add(pollFor)
+				w.mu.Unlock()
+				return errStarves
+			}
+		default:
+		}
 		// The bound is the watchdog: a server that is frozen or cut off says nothing, not even an error.
 		call, cancel := context.WithTimeout(ctx, w.cfg.Await+w.cfg.OpTimeout)
 		events, err := s.Next(call)
@@ -339,6 +371,18 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) error {
 			})
 		}
 	}
+}
+
+var errStarves = errors.New("fairlock: a change stream leaves no connection for anything else (maxPoolSize is too small), polling instead")
+
+// starves reports whether a read has to wait for the stream, which holds its connection all the time that the server holds
+// an empty reply back. In a pool of one the lease could not be renewed beside it.
+func (w *Watcher) starves(ctx context.Context) bool {
+	began := w.cfg.Clock.Now()
+	call, cancel := context.WithTimeout(ctx, w.cfg.Await)
+	defer cancel()
+	_, err := w.cfg.Source.Views(call, []string{""})
+	return ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || w.cfg.Clock.Now().Sub(began) > w.cfg.Await/2)
 }
 
 func (w *Watcher) open(ctx context.Context, sh *shift) (Stream, error) {
