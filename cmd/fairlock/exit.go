@@ -97,8 +97,12 @@ func codeOf(err error) int {
 // report tells the user what went wrong and returns the exit code.
 func report(w io.Writer, err error) int {
 	if err != nil && err.Error() != "" {
-		// Errors of the library carry the prefix already.
-		_, _ = fmt.Fprintf(w, "fairlock: %s\n", strings.TrimPrefix(err.Error(), "fairlock: "))
+		say(w, err.Error())
 	}
 	return codeOf(err)
+}
+
+// say writes one message. Errors of the library carry the prefix already.
+func say(w io.Writer, msg string) {
+	_, _ = fmt.Fprintf(w, "fairlock: %s\n", strings.TrimPrefix(msg, "fairlock: "))
 }

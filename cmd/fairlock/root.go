@@ -22,9 +22,11 @@ func newRootCmd() *cobra.Command {
 			"  export FAIRLOCK_URI=...                    # terminals 2 and 3\n" +
 			"  fairlock run nightly-backup -- ./backup.sh\n" +
 			"  fairlock status",
-		Version:       version(),
-		SilenceErrors: true, // report prints them
-		SilenceUsage:  true,
+		Version: version(),
+		// For "did you mean".
+		SuggestionsMinimumDistance: 2,
+		SilenceErrors:              true, // report prints them
+		SilenceUsage:               true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

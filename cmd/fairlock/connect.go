@@ -1,0 +1,122 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fairlock/fairlock"
+)
+
+// connectLimit bounds how long a command looks for MongoDB. A URI with serverSelectionTimeoutMS can only shorten it.
+const connectLimit = 15 * time.Second
+
+// closeLimit bounds how long a command takes to give everything back when it ends. What is left then ends by its lease.
+const closeLimit = 10 * time.Second
+
+const defaultDB = "fairlock"
+
+// shared is the flags that all commands have.
+type shared struct {
+	uri, db, prefix string
+	verbose         bool
+	cmd             *cobra.Command
+}
+
+// sharedOf reads the shared flags, with the environment as default.
+func sharedOf(cmd *cobra.Command) shared {
+	s := shared{cmd: cmd}
+	f := cmd.Flags()
+	// The flags exist, with these types: newRootCmd makes them.
+	s.uri, _ = f.GetString("uri")
+	s.db, _ = f.GetString("db")
+	s.prefix, _ = f.GetString("prefix")
+	s.verbose, _ = f.GetBool("verbose")
+	s.uri = cmp.Or(s.uri, os.Getenv("FAIRLOCK_URI"), os.Getenv("MONGODB_URI"))
+	return s
+}
+
+// logger is quiet unless --verbose.
+func (s shared) logger() *slog.Logger {
+	if !s.verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	return newLogger(s.cmd.ErrOrStderr())
+}
+
+func newLogger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// database is the one that --db or the URI names.
+func (s shared) database() string { return cmp.Or(s.db, databaseOf(s.uri), defaultDB) }
+
+// databaseOf is the database in a connection string: its path. Hosts and credentials have no bare slash in them.
+func databaseOf(uri string) string {
+	_, rest, _ := strings.Cut(uri, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	_, path, _ := strings.Cut(rest, "/")
+	if name, err := url.PathUnescape(path); err == nil {
+		return name
+	}
+	return path
+}
+
+// opened is a manager and what it stands on.
+type opened struct {
+	*fairlock.Manager
+	db     *mongo.Database
+	client *mongo.Client
+}
+
+// open makes a manager. Values that break a rule are refused before MongoDB is asked for anything. cfg has no prefix and no logger
+// yet.
+func (s shared) open(ctx context.Context, cfg fairlock.Config) (*opened, error) {
+	if s.uri == "" {
+		return nil, usagef(s.cmd, "no MongoDB to connect to: set --uri, FAIRLOCK_URI or MONGODB_URI (\"fairlock dev\" starts one)")
+	}
+	opts := options.Client().ApplyURI(s.uri).SetAppName("fairlock")
+	if err := opts.Validate(); err != nil {
+		if code := codeOf(err); code == exitUnavailable {
+			return nil, exitf(code, "MongoDB not found: %w", err) // mongodb+srv:// asks a name server
+		}
+		return nil, usagef(s.cmd, "bad connection string: %w", err)
+	}
+	client, err := mongo.Connect(opts)
+	if err != nil {
+		return nil, usagef(s.cmd, "bad connection string: %w", err)
+	}
+	o := &opened{client: client, db: client.Database(s.database())}
+	cfg.Prefix, cfg.Logger = s.prefix, s.logger()
+	within, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	o.Manager, err = fairlock.New(within, o.db, &cfg)
+	if err != nil {
+		o.disconnect(ctx)
+		return nil, err
+	}
+	return o, nil
+}
+
+// close gives everything back, or as much as it can before ctx ends.
+func (o *opened) close(ctx context.Context) error {
+	err := o.Close(ctx)
+	o.disconnect(ctx)
+	return err
+}
+
+// disconnect closes the connections. There is nothing left on them to wait for.
+func (o *opened) disconnect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = o.client.Disconnect(ctx)
+}
