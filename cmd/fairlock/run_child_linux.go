@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// childAttr puts the command into a group, 0 for a new one, and has the kernel kill it when fairlock dies.
+func childAttr(group int) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pgid: group, Pdeathsig: syscall.SIGKILL}
+}
+
+const orphansAdopted = true
+
+// adoptOrphans makes fairlock the parent of every process that the command has started and whose parent has ended, also
+// of those that have left the group (setsid). So "no child" proves that nothing is left. The call cannot fail on any
+// kernel that Go runs on.
+func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// offspring lists the children of this process. They are listed by thread; adopted ones are the first thread's. A kernel built without
+// the list has none to give.
+func offspring() (pids []int) {
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for _, s := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(s); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
