@@ -1,6 +1,282 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
 
-// newStatusCmd is a placeholder.
-func newStatusCmd() *cobra.Command { return &cobra.Command{Use: "status"} }
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock"
+)
+
+const statusLong = `status shows all locks, or with NAME one lock and its queue in order.
+
+  STATE      free; held; waiting (for a moment, between two holders); expired: the holder's lease is over, and it is about
+             to be cleared by one of those who wait, or by the next one who asks
+  HOLDER     label@host:process id; ? for a moment after the grant, or of a process that died in it
+  TOKEN      the holder's fencing token
+  HELD       time since the holder took its place, its wait included
+  TTL-LEFT   time until its lease is over unless it is renewed
+  QUEUE      how many wait
+
+A lock that nobody has used for a day is not listed. Times in JSON are in nanoseconds.
+
+Exit code 3: there is no lock NAME.`
+
+func newStatusCmd() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "status [flags] [NAME]",
+		Short: "Show who holds locks and who waits",
+		Long:  statusLong,
+		Example: "  fairlock status\n" +
+			"  fairlock status nightly-backup\n" +
+			"  fairlock status -o json | jq '.[] | select(.waiting > 0)'",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef(cmd, "unexpected argument %q after NAME %q", args[1], args[0])
+			}
+			return nil
+		},
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains([]string{"table", "wide", "json", "name"}, output) {
+				return usagef(cmd, "--output is %q: must be table, wide, json or name", output)
+			}
+			if len(args) > 0 {
+				if err := fairlock.ValidateName(args[0]); err != nil {
+					return usagef(cmd, "%w", err)
+				}
+			}
+			return interruptible(cmd.Context(), func(ctx context.Context) error { return status(ctx, cmd, output, args) })
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json or name")
+	return cmd
+}
+
+func status(ctx context.Context, cmd *cobra.Command, output string, args []string) (err error) {
+	m, err := sharedOf(cmd).open(ctx, fairlock.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.close(ctx)) }()
+	v := view{out: cmd.OutOrStdout(), wide: output == "wide"}
+	if len(args) > 0 {
+		info, err := m.Inspect(ctx, args[0])
+		switch {
+		case err != nil:
+			return err
+		case output == "json":
+			return v.json(info)
+		case output == "name":
+			return v.names(info.Name)
+		}
+		return v.queue(info)
+	}
+	locks, err := list(ctx, m.Manager, output != "name")
+	switch {
+	case err != nil:
+		return err
+	case output == "json":
+		return v.json(locks)
+	case output == "name":
+		names := make([]string, len(locks))
+		for i := range locks {
+			names[i] = locks[i].Name
+		}
+		return v.names(names...)
+	}
+	return v.locks(locks)
+}
+
+// listed is a lock in a list, with its holders.
+type listed struct {
+	fairlock.LockSummary
+	Holders []fairlock.Place `json:"holders"`
+}
+
+// atOnce is how many locks are inspected at a time.
+const atOnce = 16
+
+// list reads all locks. Who holds is read for each that is in use; one that has gone meanwhile is shown without.
+func list(ctx context.Context, m *fairlock.Manager, holders bool) ([]listed, error) {
+	sums, err := m.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]listed, len(sums))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i, s := range sums {
+		all[i] = listed{s, []fairlock.Place{}}
+		if s.Held == 0 || !holders {
+			continue
+		}
+		g.Go(func() error {
+			info, err := m.Inspect(ctx, s.Name)
+			if err == nil {
+				all[i].Holders = info.Holders
+			} else if !errors.Is(err, fairlock.ErrNotFound) {
+				return err
+			}
+			return nil
+		})
+	}
+	return all, g.Wait()
+}
+
+// view prints.
+type view struct {
+	out  io.Writer
+	wide bool
+}
+
+func (v view) json(value any) error {
+	enc := json.NewEncoder(v.out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(value)
+}
+
+// names prints names as they are, for scripts. They have no control characters.
+func (v view) names(names ...string) error {
+	_, err := io.WriteString(v.out, strings.Join(append(names, ""), "\n"))
+	return err
+}
+
+// newTable has a table's headers, and colours the column STATE.
+func (v view) newTable(headers ...string) *table {
+	t := &table{}
+	if v.wide {
+		headers = append(headers, "SESSION", "KIND", "PERMITS", "LAST-TOKEN", "IDLE-SINCE")
+	}
+	t.add(headers...)
+	state := slices.Index(headers, "STATE")
+	if colorful(v.out) {
+		colors := map[string]string{"held": "32", "waiting": "33", "expired": "31", "free": "2"}
+		t.color = func(row, col int, cell string) string {
+			if code := colors[cell]; row > 0 && col == state && code != "" {
+				return "\x1b[" + code + "m" + cell + "\x1b[0m"
+			}
+			return cell
+		}
+	}
+	return t
+}
+
+// row adds one place of a lock, or none.
+func (v view) row(t *table, s *fairlock.LockSummary, state string, p *fairlock.Place, queue string) {
+	holder, token, held, left, session := "-", "-", "-", "-", "-"
+	if p != nil {
+		holder, token = "?", strconv.FormatInt(p.Token, 10)
+		if o := p.Owner; o != nil {
+			holder, held, left, session = ownerOf(o), age(o.Age), age(o.LeaseLeft), o.Session
+		}
+	}
+	cells := []string{s.Name, state, holder, token, held, left, queue}
+	if v.wide {
+		idle := "-"
+		if s.IdleSince != nil {
+			idle = s.IdleSince.UTC().Format("2006-01-02T15:04:05Z")
+		}
+		cells = append(cells, session, s.Kind, strconv.FormatInt(s.Permits, 10), strconv.FormatInt(s.LastToken, 10), idle)
+	}
+	t.add(cells...)
+}
+
+// locks prints the list. A lock with several holders takes a row for each.
+func (v view) locks(all []listed) error {
+	t := v.newTable("NAME", "STATE", "HOLDER", "TOKEN", "HELD", "TTL-LEFT", "QUEUE")
+	for i := range all {
+		l := &all[i]
+		queue := strconv.FormatInt(l.Waiting, 10)
+		if len(l.Holders) == 0 {
+			state := "free"
+			switch {
+			case l.Held > 0:
+				state = "held" // and gone since
+			case l.Waiting > 0:
+				state = "waiting"
+			}
+			v.row(t, &l.LockSummary, state, nil, queue)
+		}
+		for h := range l.Holders {
+			v.row(t, &l.LockSummary, stateOf(&l.Holders[h]), &l.Holders[h], queue)
+		}
+	}
+	return t.writeTo(v.out)
+}
+
+// queue prints one lock: its holders as in the list, then who waits, in order.
+func (v view) queue(info *fairlock.LockInfo) error {
+	s := &fairlock.LockSummary{
+		Name: info.Name, Kind: info.Kind, Permits: info.Permits, LastToken: info.LastToken, IdleSince: info.IdleSince,
+	}
+	t := v.newTable("NAME", "STATE", "HOLDER", "TOKEN", "HELD", "TTL-LEFT", "QUEUE")
+	waiting := strconv.FormatInt(int64(len(info.Waiters))+info.More, 10)
+	if len(info.Holders) == 0 {
+		state := "free"
+		if len(info.Waiters) > 0 {
+			state = "waiting"
+		}
+		v.row(t, s, state, nil, waiting)
+	}
+	for i := range info.Holders {
+		v.row(t, s, stateOf(&info.Holders[i]), &info.Holders[i], waiting)
+	}
+	if err := t.writeTo(v.out); err != nil || len(info.Waiters) == 0 {
+		return err
+	}
+	q := &table{}
+	headers := []string{"PLACE", "WAITER", "TOKEN", "WAITING", "TTL-LEFT"}
+	if v.wide {
+		headers = append(headers, "SESSION")
+	}
+	q.add(headers...)
+	for i := range info.Waiters {
+		p := &info.Waiters[i]
+		o := cmp.Or(p.Owner, &fairlock.Owner{})
+		cells := []string{strconv.Itoa(p.Position), "?", strconv.FormatInt(p.Token, 10), "-", "-"}
+		if p.Owner != nil {
+			cells[1], cells[3], cells[4] = ownerOf(o), age(o.Age), age(o.LeaseLeft)
+		}
+		if v.wide {
+			cells = append(cells, cmp.Or(o.Session, "-"))
+		}
+		q.add(cells...)
+	}
+	if _, err := fmt.Fprintln(v.out); err != nil {
+		return err
+	}
+	if err := q.writeTo(v.out); err != nil || info.More == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(v.out, "and %d more\n", info.More)
+	return err
+}
+
+// stateOf is the state of a lock with that holder.
+func stateOf(p *fairlock.Place) string {
+	if o := p.Owner; o != nil && (o.Dead || o.LeaseLeft < 0) {
+		return "expired"
+	}
+	return "held"
+}
+
+// ownerOf names an owner to people.
+func ownerOf(o *fairlock.Owner) string {
+	who := cmp.Or(o.Label, "?") + "@" + cmp.Or(o.Host, "?")
+	if o.PID != 0 {
+		who += ":" + strconv.Itoa(o.PID)
+	}
+	return who
+}
