@@ -1,0 +1,103 @@
+package demo
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Millis is a time in milliseconds.
+type Millis float64
+
+func millis[T ~int64](d T) Millis { return Millis(math.Round(float64(d)/1e3) / 1e3) }
+
+// String is the time as people read it.
+func (m Millis) String() string {
+	switch {
+	case m >= 1000:
+		return fmt.Sprintf("%.2f s", float64(m)/1000)
+	case m >= 100:
+		return fmt.Sprintf("%.0f ms", float64(m))
+	}
+	return fmt.Sprintf("%.2f ms", float64(m))
+}
+
+// Quantiles of a sample.
+type Quantiles struct {
+	N   int    `json:"n"`
+	P50 Millis `json:"p50Ms"`
+	P99 Millis `json:"p99Ms"`
+	Max Millis `json:"maxMs"`
+}
+
+// quantiles takes the nearest rank: a value that was measured, not one between two.
+func quantiles(sample []time.Duration) Quantiles {
+	if len(sample) == 0 {
+		return Quantiles{}
+	}
+	s := slices.Sorted(slices.Values(sample))
+	rank := func(q float64) Millis {
+		return millis(s[max(0, int(math.Ceil(q*float64(len(s))))-1)])
+	}
+	return Quantiles{N: len(s), P50: rank(0.5), P99: rank(0.99), Max: rank(1)}
+}
+
+func ratio(a, b Millis) float64 {
+	if b == 0 {
+		return 0
+	}
+	return math.Round(float64(a)/float64(b)*100) / 100
+}
+
+// handoffs is the times from the start of Unlock to the next grant.
+type handoffs struct {
+	across []time.Duration // to another process, whose call had been made before the one that unlocks was granted
+	within []time.Duration // to another goroutine of the same process, likewise
+	idle   []time.Duration // from the end of one across to the start of the next
+	struck int             // left out: in the time of a disturbance, which is measured by itself
+}
+
+// measureHandoffs looks at neighbouring grants. A call that was made while its predecessor held may have reached the server only
+// just in time, so its wait would be that of its own enqueue; therefore "before the predecessor was granted".
+func measureHandoffs(grants []Hold, all []*Disturbance) (h handoffs) {
+	lastAcross := int64(0)
+	for i := 1; i < len(grants); i++ {
+		prev, cur := &grants[i-1], &grants[i]
+		if prev.How != Unlocked || cur.Wait >= prev.Grant {
+			continue
+		}
+		d := time.Duration(cur.Grant - prev.End)
+		switch {
+		case slices.ContainsFunc(all, func(d *Disturbance) bool {
+			return cur.Grant > d.From && (d.To == 0 || prev.End < d.To)
+		}):
+			h.struck++
+		case prev.Worker == cur.Worker:
+			h.within = append(h.within, d)
+		default:
+			h.across = append(h.across, d)
+			if lastAcross > 0 {
+				h.idle = append(h.idle, time.Duration(prev.End-lastAcross))
+			}
+			lastAcross = cur.Grant
+		}
+	}
+	return h
+}
+
+// inTime is the holds in the order of their grants.
+func inTime(holds []Hold) []Hold {
+	s := slices.Clone(holds)
+	slices.SortFunc(s, func(a, b Hold) int { return cmp.Compare(a.Grant, b.Grant) })
+	return s
+}
+
+// unused counts the numbers that were issued and never granted: those that died with their owners, or were given up.
+func unused(arrivals []Arrival, holds []Hold) (n int64) {
+	for _, a := range arrivals {
+		n += a.Hi - a.Lo
+	}
+	return n - int64(len(holds))
+}
