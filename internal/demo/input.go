@@ -89,6 +89,9 @@ func readInput(path string) ([]Invoice, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
+		if p := (*os.PathError)(nil); errors.As(err, &p) {
+			err = p.Err // the path is said already
+		}
 		return nil, &InputError{File: path, Err: err}
 	}
 	defer func() { _ = file.Close() }() // it was only read
@@ -100,7 +103,12 @@ const mostCustomer = 200
 // ReadInvoices reads CSV with the header customer,amount. All of it is checked before anything is done with any of it. name is
 // for messages.
 func ReadInvoices(name string, from io.Reader) ([]Invoice, error) {
-	fault := func(line int, err error) error { return &InputError{File: name, Line: line, Err: err} }
+	fault := func(line int, err error) error {
+		if p := (*csv.ParseError)(nil); errors.As(err, &p) {
+			line, err = p.Line, p.Err
+		}
+		return &InputError{File: name, Line: line, Err: err}
+	}
 	data, err := io.ReadAll(from)
 	if err != nil {
 		return nil, fault(0, err)
@@ -113,7 +121,7 @@ func ReadInvoices(name string, from io.Reader) ([]Invoice, error) {
 	case errors.Is(err, io.EOF):
 		return nil, fault(0, errors.New("is empty; want the header customer,amount and a line for each invoice"))
 	case err != nil:
-		return nil, fault(lineOf(err), err)
+		return nil, fault(0, err)
 	case len(head) != 2 || strings.TrimSpace(head[0]) != "customer" || strings.TrimSpace(head[1]) != "amount":
 		return nil, fault(1, fmt.Errorf("the header is %q, must be customer,amount", clip(strings.Join(head, ","))))
 	}
@@ -125,7 +133,7 @@ func ReadInvoices(name string, from io.Reader) ([]Invoice, error) {
 			break
 		}
 		if err != nil {
-			return nil, fault(lineOf(err), err)
+			return nil, fault(0, err)
 		}
 		line, _ := r.FieldPos(0)
 		if len(rec) != 2 {
@@ -150,14 +158,6 @@ func ReadInvoices(name string, from io.Reader) ([]Invoice, error) {
 		return nil, fault(0, errors.New("has a header and no invoice"))
 	}
 	return all, nil
-}
-
-func lineOf(err error) int {
-	var p *csv.ParseError
-	if errors.As(err, &p) {
-		return p.Line
-	}
-	return 0
 }
 
 // clip keeps bad input from filling a terminal.

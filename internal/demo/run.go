@@ -34,6 +34,7 @@ type run struct {
 	db     *mongo.Database
 	mgr    *fairlock.Manager // looks at the queue, and takes no lock
 	ledger ledger
+	made   bool // there can be collections of the run's
 	seen   *observer
 	queue  atomic.Pointer[fairlock.LockInfo] // newest
 }
@@ -99,6 +100,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.made = true
 	if err := r.mgr.Setup(start); err != nil {
 		return err
 	}
@@ -252,7 +254,7 @@ func (r *run) close(ctx context.Context) error {
 	if r.mgr != nil {
 		errs = append(errs, r.mgr.Close(ctx))
 	}
-	if r.db != nil && r.set == nil && !r.o.Keep {
+	if r.made && r.set == nil && !r.o.Keep {
 		// Collection by collection: the database may be somebody's. An empty one is gone by itself.
 		for _, name := range []string{"locks", "tickets", "sessions", "ledger", "head", "floor"} {
 			if err := r.db.Collection(r.prefix + name).Drop(ctx); err != nil {
