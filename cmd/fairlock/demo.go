@@ -17,6 +17,9 @@ import (
 	"github.com/fairlock/fairlock/internal/replset"
 )
 
+// exitFailed: a proof failed.
+const exitFailed = 1
+
 // demoFlags is the flags of demo, beside those that all commands have.
 type demoFlags struct {
 	o                            demo.Options
@@ -33,7 +36,7 @@ func newDemoCmd() *cobra.Command {
 			"the next, write it; under one lock. It kills one worker while it holds and one while it waits, starts replacements,\n" +
 			"and has the primary step down. At the end it proves from the ledger: no gap, no double, tokens strictly increasing,\n" +
 			"grants in order of arrival, one holder at a time; and shows what a hand-off costs beside one plain write.\n\n" +
-			"The exit code is 1, and the evidence is shown, when a proof fails.\n\n" +
+			"The exit code is 1, and the evidence is shown, when a proof fails, or nobody is granted the lock any more.\n\n" +
 			"With --uri or FAIRLOCK_URI it uses that deployment instead (MONGODB_URI alone is not taken: this is a load test). It\n" +
 			"writes to collections of its own, drops them at the end, and has the primary step down only with --step-down.",
 		Example: "  fairlock demo\n" +
@@ -108,10 +111,12 @@ func runDemo(cmd *cobra.Command, d demoFlags) error {
 			return usagef(cmd, "%w", err)
 		case errors.Is(err, replset.ErrNoMongod), errors.Is(err, replset.ErrUnsupported):
 			return exitf(exitUnavailable, "%w", err)
+		case errors.Is(err, demo.ErrFailed):
+			return exitf(exitFailed, "%w", err)
 		case err != nil:
 			return err
 		case !sum.OK:
-			return exitCode(1) // the summary has said which proof failed, and why
+			return exitCode(exitFailed) // the summary has said which proof failed, and why
 		}
 		return nil
 	})

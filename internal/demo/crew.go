@@ -66,7 +66,7 @@ func (c *crew) run(ctx context.Context, status func(*crew)) error {
 		case <-tick.C:
 			status(c)
 			if quiet := time.Duration(stamp() - c.lastNew); quiet > c.o.TTL+patience {
-				c.fail(fmt.Errorf("demo: no grant for %v", quiet.Round(time.Second)))
+				c.fail(fmt.Errorf("%w: no grant for %v, %d waiting", ErrFailed, quiet.Round(time.Second), c.waiting()))
 			}
 		case <-cancelled:
 			cancelled = nil
@@ -174,6 +174,8 @@ func (c *crew) take(r report) {
 		p.counts = e.Counts
 	case evFailed, evFatal:
 		p.fatal = e.Text
+	case evCorrupt:
+		p.fatal, p.corrupt = e.Text, true
 	}
 }
 
@@ -202,14 +204,6 @@ func (c *crew) waiting() (n int) {
 	return n
 }
 
-func (c *crew) pids() map[int]int {
-	pids := make(map[int]int, len(c.procs))
-	for _, p := range c.procs {
-		pids[p.id] = p.cmd.Process.Pid
-	}
-	return pids
-}
-
 func (c *crew) note(what NoteKind, p *proc, format string, args ...any) {
 	n := Note{At: time.Duration(stamp() - c.began), Kind: what, Text: fmt.Sprintf(format, args...)}
 	if p != nil {
@@ -217,6 +211,9 @@ func (c *crew) note(what NoteKind, p *proc, format string, args ...any) {
 	}
 	c.view(n)
 }
+
+// ErrFailed: the run could not come to its end because the lock, or the ledger under it, failed. The error is the evidence.
+var ErrFailed = errors.New("demo: FAILED")
 
 // errUnfinished: the ledger was complete before all that was to go wrong had gone wrong.
 var errUnfinished = errors.New("demo: the ledger was complete before everything planned had been done to the run; use more --invoices")

@@ -13,6 +13,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/fairlock/fairlock/internal/replset"
 )
 
 // staff makes workers and remembers them.
@@ -104,7 +109,7 @@ func TestDemoCancelled(t *testing.T) {
 	var workers staff
 	o := small(nil, &workers)
 	o.StepDown = false
-	o.View = &hook{NewPlain(io.Discard), func(n Note) {
+	o.View = &hook{View: NewPlain(io.Discard), note: func(n Note) {
 		if n.Kind == NoteKillHolder {
 			cancel(enough)
 		}
@@ -114,15 +119,85 @@ func TestDemoCancelled(t *testing.T) {
 	workers.requireGone(t, 4)
 }
 
+// TestDemoTampered: a ledger that somebody else writes to is found out, on a deployment that was given; and nothing stays there.
+func TestDemoTampered(t *testing.T) {
+	t.Parallel()
+	set := replset.ForTest(t, replset.Options{Members: 1})
+	client, err := mongo.Connect(options.Client().ApplyURI(set.URI()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Disconnect(context.Background())) })
+	db := client.Database("fairlock_demo_test")
+
+	for name, c := range map[string]struct {
+		tamper func(t *testing.T, rows *mongo.Collection)
+		says   string
+	}{
+		"a row is changed": {func(t *testing.T, rows *mongo.Collection) {
+			res, err := rows.UpdateByID(t.Context(), 1, bson.D{{Key: "$inc", Value: bson.D{{Key: "amount", Value: int64(1)}}}})
+			require.NoError(t, err)
+			require.EqualValues(t, 1, res.ModifiedCount)
+		}, "unbroken chain"},
+		"a row is deleted": {func(t *testing.T, rows *mongo.Collection) {
+			_, err := rows.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: 2}})
+			require.NoError(t, err)
+		}, "no gap"},
+		"all rows are deleted": {func(t *testing.T, rows *mongo.Collection) {
+			_, err := rows.DeleteMany(t.Context(), bson.D{})
+			require.NoError(t, err)
+		}, errCorrupt.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			var workers staff
+			o := small(nil, &workers)
+			o.URI, o.Kill, o.StepDown, o.Hold = set.URI(), false, false, 20*time.Millisecond
+			done := false
+			o.View = &hook{View: NewPlain(&out), status: func(s Status) {
+				if s.Rows < 5 || done {
+					return
+				}
+				done = true
+				names, err := db.ListCollectionNames(t.Context(), bson.D{{Key: "name", Value: bson.Regex{Pattern: "ledger$"}}})
+				require.NoError(t, err)
+				require.Len(t, names, 1)
+				c.tamper(t, db.Collection(names[0]))
+			}}
+			s, err := Run(t.Context(), o)
+			if err != nil {
+				require.ErrorIs(t, err, ErrFailed)
+				require.ErrorContains(t, err, c.says)
+			} else {
+				require.False(t, s.OK)
+				require.Contains(t, s.failed(), c.says)
+				require.Contains(t, out.String(), "FAIL "+c.says)
+			}
+			workers.requireGone(t, 3)
+			names, err := db.ListCollectionNames(t.Context(), bson.D{})
+			require.NoError(t, err)
+			require.Empty(t, names)
+		})
+	}
+}
+
 // hook is a view that something is listening in on.
 type hook struct {
 	View
-	note func(Note)
+	note   func(Note)
+	status func(Status)
 }
 
 func (h *hook) Note(n Note) {
-	h.note(n)
+	if h.note != nil {
+		h.note(n)
+	}
 	h.View.Note(n)
+}
+
+func (h *hook) Status(s Status) {
+	if h.status != nil {
+		h.status(s)
+	}
+	h.View.Status(s)
 }
 
 // TestDemoWorkerFails: a worker that ends by itself ends the run, and what it said last is in the error.

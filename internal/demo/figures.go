@@ -71,7 +71,7 @@ func measureHandoffs(grants []Hold, all []*Disturbance) (h handoffs) {
 		d := time.Duration(cur.Grant - prev.End)
 		switch {
 		case slices.ContainsFunc(all, func(d *Disturbance) bool {
-			return cur.Grant > d.From && (d.To == 0 || prev.End < d.To)
+			return d.From > 0 && cur.Grant > d.From && (d.To == 0 || prev.End < d.To)
 		}):
 			h.struck++
 		case prev.Worker == cur.Worker:

@@ -28,7 +28,8 @@ type proc struct {
 	killedAt int64 // stamp right before SIGKILL, 0 if it was not killed
 	ended    bool
 	ready    bool
-	fatal    string
+	fatal    string         // why it ends, if it says so
+	corrupt  bool           // that is the state of the ledger
 	places   map[int]*place // by goroutine
 	counts   *counts        // newest
 	granted  int64          // grants of which counts knows
@@ -114,6 +115,9 @@ func (p *proc) allWaitSince(goroutines int) (since int64, ok bool) {
 func (p *proc) failure(err error) error {
 	if err == nil || p.killedAt != 0 {
 		return nil
+	}
+	if p.corrupt {
+		return fmt.Errorf("%w: worker %d: %s", ErrFailed, p.id, p.fatal)
 	}
 	var said error
 	if p.fatal != "" {

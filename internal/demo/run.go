@@ -124,7 +124,7 @@ func (r *run) work(ctx context.Context) (*Summary, error) {
 	base := config{
 		Goroutines: r.o.Goroutines, URI: r.uri, DB: r.o.DB, Prefix: r.prefix, TTL: r.o.TTL, Hold: r.o.Hold, Invoices: r.in,
 	}
-	r.note(NoteStart, "%d workers with %d goroutines each number %d invoices under one lock", r.o.Workers, r.o.Goroutines, len(r.in))
+	r.note(NoteStart, "%d workers with %d goroutines each number %d invoices under one lock (seed %d)", r.o.Workers, r.o.Goroutines, len(r.in), r.o.Seed)
 	c := newCrew(&r.o, base, r.stepDown, r.began, r.o.View.Note)
 	looking, stopLooking := context.WithCancel(ctx)
 	var wg sync.WaitGroup

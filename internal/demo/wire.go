@@ -48,6 +48,7 @@ const (
 	evFailed  kind = "failed"  // Lock returned an error
 	evCounts  kind = "counts"  // what the process has done so far
 	evFatal   kind = "fatal"   // the worker ends, and should not
+	evCorrupt kind = "corrupt" // likewise, since the ledger is in a state that no holder leaves behind
 )
 
 // event is one line on a worker's stdout. At is a stamp.

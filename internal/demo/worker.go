@@ -57,7 +57,10 @@ func RunWorker(ctx context.Context, in io.Reader, out, errw io.Writer) error {
 		}
 	}()
 	err := w.work(ctx, errw)
-	if err != nil {
+	switch {
+	case errors.Is(err, errCorrupt):
+		w.out.emit(event{Kind: evCorrupt, Text: err.Error()})
+	case err != nil:
 		w.out.emit(event{Kind: evFatal, Text: err.Error()})
 	}
 	return err
