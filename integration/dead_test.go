@@ -184,13 +184,9 @@ func TestPausedHolder(t *testing.T) {
 	r := w.await("err")
 	require.True(t, r.IsLost, "Err at the first call after waking: %q", r.Err)
 	w.order("unlock", 1, "")
-	seen := map[string]report{}
-	for len(seen) < 2 {
-		r := <-w.reports
-		seen[r.Op] = r
-	}
-	require.True(t, seen["cause"].IsLost, "the context's cause: %q", seen["cause"].Err)
-	require.True(t, seen["unlocked"].IsLost, "Unlock: %q", seen["unlocked"].Err)
+	cause, unlocked := w.await("cause"), w.await("unlocked")
+	require.True(t, cause.IsLost, "the context's cause: %q", cause.Err)
+	require.True(t, unlocked.IsLost, "Unlock: %q", unlocked.Err)
 	require.Zero(t, write(stale.Token), "a write with the old token")
 	require.NoError(t, l.Err(), "the new holder is not touched")
 	require.NoError(t, l.Unlock(ctx))

@@ -118,7 +118,7 @@ func TestStepDownUnderLoad(t *testing.T) {
 	ld.more(100)
 	for range 3 {
 		ld.mostGap()
-		require.NoError(t, set.StepDown(ctx, 10))
+		require.NoError(t, set.StepDown(ctx, 2))
 		ld.more(100)
 		gap := ld.mostGap()
 		t.Logf("longest gap between grants around a step-down: %v", gap.Round(time.Millisecond))

@@ -136,6 +136,7 @@ type worker struct {
 	cmd     *exec.Cmd
 	in      *json.Encoder
 	reports chan report
+	kept    map[string][]report // came while another kind was awaited
 }
 
 // startWorker starts one and waits until it is ready. It is killed at the end of the test.
@@ -152,7 +153,7 @@ func (b *bed) startWorker(cfg workerConfig) *worker {
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(b.t, err)
 	require.NoError(b.t, cmd.Start())
-	w := &worker{t: b.t, cmd: cmd, in: json.NewEncoder(stdin), reports: make(chan report, 100_000)}
+	w := &worker{t: b.t, cmd: cmd, in: json.NewEncoder(stdin), reports: make(chan report, 100_000), kept: map[string][]report{}}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -190,22 +191,23 @@ func (w *worker) order(op string, id int, name string) {
 	require.NoError(w.t, w.in.Encode(order{Op: op, ID: id, Name: name}))
 }
 
-// await passes over reports until one of the kind comes.
+// await returns the oldest report of a kind that has not been returned yet.
 func (w *worker) await(op string) report {
 	w.t.Helper()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for {
+	for len(w.kept[op]) == 0 {
 		select {
 		case r, ok := <-w.reports:
 			require.True(w.t, ok, "worker ended, waiting for %q", op)
-			if r.Op == op {
-				return r
-			}
+			w.kept[r.Op] = append(w.kept[r.Op], r)
 		case <-timer.C:
 			require.Fail(w.t, "worker did not report "+op)
 		}
 	}
+	r := w.kept[op][0]
+	w.kept[op] = w.kept[op][1:]
+	return r
 }
 
 func (w *worker) signal(s syscall.Signal) {
