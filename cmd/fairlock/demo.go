@@ -38,7 +38,8 @@ func newDemoCmd() *cobra.Command {
 			"grants in order of arrival, one holder at a time; and shows what a hand-off costs beside one plain write.\n\n" +
 			"The exit code is 1, and the evidence is shown, when a proof fails, or nobody is granted the lock any more.\n\n" +
 			"With --uri or FAIRLOCK_URI it uses that deployment instead (MONGODB_URI alone is not taken: this is a load test). It\n" +
-			"writes to collections of its own, drops them at the end, and has the primary step down only with --step-down.",
+			"writes to collections of its own in database fairlock_demo, or that of --db, drops them at the end, and has the primary\n" +
+			"step down only with --step-down.",
 		Example: "  fairlock demo\n" +
 			"  fairlock demo --input invoices.csv --invoices 500     # header: customer,amount\n" +
 			"  fairlock demo --json | tail -1 | jq .handoff\n" +
@@ -104,22 +105,22 @@ func runDemo(cmd *cobra.Command, d demoFlags) error {
 	o.Worker = func() *exec.Cmd { return exec.Command(self, "demo", "worker") }
 	o.View = viewOf(cmd.OutOrStdout(), d.json)
 
-	return interruptible(cmd.Context(), func(ctx context.Context) error {
-		sum, err := demo.Run(ctx, o)
-		switch {
-		case errors.Is(err, demo.ErrOption):
-			return usagef(cmd, "%w", err)
-		case errors.Is(err, replset.ErrNoMongod), errors.Is(err, replset.ErrUnsupported):
-			return exitf(exitUnavailable, "%w", err)
-		case errors.Is(err, demo.ErrFailed):
-			return exitf(exitFailed, "%w", err)
-		case err != nil:
-			return err
-		case !sum.OK:
-			return exitCode(exitFailed) // the summary has said which proof failed, and why
-		}
-		return nil
+	var sum *demo.Summary
+	err = interruptible(cmd.Context(), func(ctx context.Context) (err error) {
+		sum, err = demo.Run(ctx, o)
+		return err
 	})
+	switch {
+	case sum != nil && !sum.OK && err == nil:
+		return exitCode(exitFailed) // the summary has said which proof failed, and why
+	case sum != nil && !sum.OK, errors.Is(err, demo.ErrFailed):
+		return exitf(exitFailed, "%w", err)
+	case errors.Is(err, demo.ErrOption):
+		return usagef(cmd, "%w", err)
+	case errors.Is(err, replset.ErrNoMongod), errors.Is(err, replset.ErrUnsupported):
+		return exitf(exitUnavailable, "%w", err)
+	}
+	return err
 }
 
 // viewOf chooses how a run is shown: JSON if asked for, a picture on a terminal, lines elsewhere.

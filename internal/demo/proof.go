@@ -230,6 +230,11 @@ func inOrder(name string, tokens []int64, arrivals []Arrival) Proof {
 	for i, k := range keys {
 		ranks[i], _ = slices.BinarySearchFunc(sorted, k, compare)
 	}
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] == sorted[i-1] {
+			f.add("token %d was granted twice", sorted[i].token)
+		}
+	}
 	pairs := inversions(ranks)
 	for i := 1; i < len(keys) && f.n < mostEvidence; i++ {
 		if a, b := keys[i-1], keys[i]; min(a.arrival, b.arrival) >= 0 && compare(a, b) > 0 {

@@ -120,7 +120,12 @@ func TestProofsFail(t *testing.T) {
 		"token twice": {func(r *Record) {
 			r.Rows[1].Token, r.Rows[1].Goroutine = r.Rows[0].Token, r.Rows[0].Goroutine
 			seal(r)
-		}, []string{"tokens increase"}, "invoice 2 has token"},
+		}, []string{"tokens increase", "rows in order of arrival"}, "invoice 2 has token"},
+		"granted twice": {func(r *Record) {
+			h := r.Holds[11]
+			h.Grant, h.End = h.End+1, h.End+2
+			r.Holds = append(r.Holds, h)
+		}, []string{"grants in order of arrival"}, "was granted twice"},
 		"token never issued": {func(r *Record) {
 			r.Rows[11].Token = 9_000_000
 			r.Holds[11].Token = 9_000_000

@@ -42,9 +42,9 @@ type run struct {
 // endLimit bounds each part of the cleaning up.
 const endLimit = 15 * time.Second
 
-// Run does one demo. The summary says whether the proofs hold; the error is why there is no summary. Nothing is
-// left when it returns, unless Keep is set: no process, no server, no collection.
-func Run(ctx context.Context, o Options) (_ *Summary, err error) {
+// Run does one demo. The summary says whether the proofs hold; without one the error says why. With one it is about the
+// cleaning up. Nothing is left when Run returns without error, unless Keep is set: no process, no server, no collection.
+func Run(ctx context.Context, o Options) (s *Summary, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -57,8 +57,7 @@ func Run(ctx context.Context, o Options) (_ *Summary, err error) {
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
-	s, err := r.work(ctx)
-	if err != nil {
+	if s, err = r.work(ctx); err != nil {
 		return nil, err
 	}
 	o.View.Summary(s)

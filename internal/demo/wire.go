@@ -70,8 +70,8 @@ type counts struct {
 	Stats    fairlock.Stats   `json:"stats"`
 }
 
-// lineWriter writes events. Each is one write of less than PIPE_BUF for all that matters, and all of it is in the
-// pipe when emit returns: what a killed worker has said is not lost with it.
+// lineWriter writes events. All of an event is in the pipe when emit returns: what a killed worker has said is not lost
+// with it.
 type lineWriter struct {
 	mu  sync.Mutex // makes lines whole
 	enc *json.Encoder
