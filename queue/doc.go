@@ -1,0 +1,82 @@
+// Package queue is the order of a lock: its documents in the database and every write on them. It knows nothing of streams,
+// leases or callers.
+//
+// # Idea
+//
+// A lock is a ticket lock (Mellor-Crummey and Scott, 1991) in one small document, which issues numbers and says how
+// far it has admitted. To arrive is one atomic write that takes numbers; to leave is one atomic write that
+// settles them. Tickets are documents beside it, by which others can see the queue and clear the dead; no grant waits for
+// them.
+//
+// # Terms
+//
+//	number     int64, issued by the lock document, strictly increasing for ever: place in line and fencing token
+//	range      consecutive numbers [lo, hi], issued by one arrival
+//	arrival    one enqueue or successful try
+//	settled    a number whose owner released it, gave it up, or was reaped; final, and idempotent as a set union
+//	frontier   the highest admitted number; a range is admitted when its hi is at or below it
+//	ticket     a document that says which session stands behind a range
+//	tombstone  a document that a reaper wrote in place of a ticket that never came
+//
+// # Documents
+//
+// locks, one for each lock, _id its name:
+//
+//	kind, permits  what all users must agree on; permits is the capacity in units (numbers)
+//	issued         the last number issued
+//	settled        all numbers up to it are settled
+//	done           sorted disjoint ranges settled out of order, above settled
+//	frontier       the greatest x such that at most permits of the numbers in (settled, x] are not in done
+//	arrivals       how many arrivals there were; reached: the newest of which something is settled
+//	calls          grows with each settle that admits somebody who was waiting: the wake-up mark (calledAt: its time)
+//	grace          ms; the longest time that any owner may trust a number without a ticket
+//	last           for each of 16 slots of processes the newest arrival: {mark, hi, arrival, asked}
+//	idleSince      present only while nobody holds or waits; a TTL index deletes the document a day later
+//	v              schema version, 1
+//
+// tickets, _id {lock, lo}, so sorted by it they are the queue: hi, session, arrival, weight (units for each waiter), at, labels,
+// passed, puts; tomb in a tombstone, which has no session and covers the number lo alone.
+//
+// A mutex is permits 1 and weight 1. A semaphore of N is permits N; a read/write lock is permits C with readers of weight
+// 1 and writers of weight C. The writes are the same.
+//
+// The numbers of a new document start at max($$NOW, $$CLUSTER_TIME) in ms, times 1024, so that they go on increasing when an
+// idle document was collected or a collection dropped. One hole is known: within the second in which a document was made, the
+// primary fails over to a member whose clock is behind, and the document is dropped at once; $$CLUSTER_TIME has only seconds.
+//
+// # Writes
+//
+//	enqueue  issue numbers; make the document if it is missing      findAndModify, upsert, filter _id
+//	try      the same, if the numbers are at or below the frontier  findAndModify, upsert, filter _id
+//	settle   union into done, absorb into settled, move frontier    updateOne, never an upsert
+//	collect  delete a document idle for a day                       TTL index, or Collect
+//
+// All are atomic on one document, all with write concern majority and journal set here and never inherited. All can be repeated.
+// An enqueue carries a random mark, and the document remembers the newest mark of each slot: the same arrival sent again is found
+// there and gets the numbers it got before. (Without it, an enqueue whose reply was lost in a failover would leave a number
+// that nobody knows of, and everybody behind it would wait for a reaper.) If other processes of the slot arrived in between,
+// the number is an orphan after all. Every acknowledged repeat changes the document (asked), because on a
+// server that has been deposed and does not know it, a write that changes nothing is acknowledged at once and proves nothing.
+//
+// # Invariants
+//
+//	I1  A number is issued once; issued never decreases.
+//	I2  frontier never decreases and obeys its definition.
+//	I3  A number is settled only by its owner, or by a reaper after its session ended or its tombstone was written.
+//	I4  At most permits units are trusted at one time, and never a settled one.
+//	I5  Grants of an exclusive lock have increasing numbers.
+//	I6  Every number is settled in the end: a dead process delays the queue by at most one lease and one look of a reaper,
+//	    and one failover if there is one.
+//	I7  No waiter is stranded, whatever the stream does.
+//	I8  After quiet there is one idle document for each lock, no ticket, no tombstone.
+//
+// I1 and I2 are properties of the single writes. I3 is kept by the callers of Settle: packages fairlock and reaper. I5
+// follows from the definition of frontier with one permit: a number is admitted only when all before it are settled.
+//
+// # Failure
+//
+// Of any error that is not Permanent the outcome is unknown: not done, done, or still to be done. A failed write concern is such
+// an error, although the server's reply carries a document; nothing is ever granted on it. Reads are at majority and may be
+// old; since frontier and settled only grow, an old document can delay a grant and never make one. Absence of a document is
+// proved only by a linearizable read (Gone).
+package queue
