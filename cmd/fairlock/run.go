@@ -195,13 +195,13 @@ func (r *runner) whyBusy(err error) string {
 }
 
 // giveBack releases the lock, if there is one, and closes the manager, which gives back all else. It returns the loss if
-// the database shows that the lock was lost before. Any other failure is a warning: the lease frees the lock. A signal ends
-// the waiting.
+// the database shows that the lock was lost before. Any other failure is a warning: the lease frees the lock, so it is not
+// tried for longer than that. A signal ends the waiting.
 func (r *runner) giveBack(ctx context.Context, lock *fairlock.Lock) (lost error) {
 	if r.m == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(closeLimit, r.ttl))
 	defer cancel()
 	done := make(chan struct{})
 	go func() {

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestKilledWithoutShell: a machine without a shell has no guard; the command itself dies all the same.
+func TestKilledWithoutShell(t *testing.T) {
+	b := newBench(t)
+	sleep, err := exec.LookPath("sleep")
+	require.NoError(t, err)
+	fairlock, err := exec.LookPath("fairlock")
+	require.NoError(t, err)
+	p := b.startEnv([]string{"PATH=" + b.dir}, "run", "--label", "bare", "job", "--", sleep, "100")
+	require.Equal(t, fairlock, p.cmd.Path)
+	var child int
+	b.eventually(func() bool {
+		for _, pid := range childrenOf(p.cmd.Process.Pid) {
+			child = pid
+		}
+		return child != 0
+	}, "the command runs")
+	p.signal(syscall.SIGKILL)
+	b.eventually(func() bool { return !alive(child) }, "the command is gone")
+}
+
+// childrenOf lists a process's children.
+func childrenOf(parent int) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for _, s := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(s); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}

@@ -1,0 +1,160 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// begin is the start of a command that can be hurt: it says which session it has.
+const begin = `echo $FAIRLOCK_OWNER > owner; `
+
+// forever does nothing for ever.
+const forever = `while :; do sleep 0.02; done`
+
+// TestLostSession: somebody ends the session by hand. What happens then is said by --on-lost.
+func TestLostSession(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		flags  []string
+		script string
+		code   int
+		said   string
+	}{
+		"term, and it ends with 0":  {nil, `trap 'echo > told; exit 0' TERM; ` + begin + forever, 76, "SIGTERM"},
+		"term, and it ends with 9":  {nil, `trap 'exit 9' TERM; ` + begin + forever, 76, "SIGTERM"},
+		"term, and it is killed":    {nil, begin + `exec sleep 100`, 76, "SIGTERM"},
+		"term, and it does not end": {nil, `trap '' TERM; ` + begin + forever, 76, "SIGKILL in "},
+		"kill":                      {[]string{"--on-lost=kill"}, begin + forever, 76, "killing"},
+		"signal": {[]string{"--on-lost", "signal:usr1", "--kill-after=100ms"},
+			`trap 'echo > told; exit 0' USR1; ` + begin + forever, 76, "SIGUSR1"},
+		"stopped": {nil, `trap 'exit 0' TERM; ` + begin + `kill -STOP $$; ` + forever, 76, "SIGTERM"},
+		"ignore": {[]string{"--on-lost=ignore"},
+			begin + `while ! [ -e go ]; do sleep 0.02; done; exit 3`, 3, "--on-lost=ignore"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			flags := append(append([]string{"run", "--ttl", "1s"}, c.flags...), "job", "--", "sh", "-c", c.script)
+			p := b.start(flags...)
+			b.read("owner")
+			b.endSession()
+			if c.code != 76 {
+				b.eventually(func() bool { return p.errors() != "" }, "fairlock notices")
+				b.write("go")
+			}
+			p.exits(c.code)
+			require.Contains(t, p.errors(), "session ended by another process")
+			require.Contains(t, p.errors(), c.said)
+			b.unlock(b.lock("job"))
+		})
+	}
+}
+
+// TestLostLease is what the lease is for: fairlock is cut off from MongoDB, and everything that the command has started, deaf to
+// SIGTERM as it is, is gone before the next in line has the lock. One of the processes has left the process group, which
+// only Linux has a means against.
+func TestLostLease(t *testing.T) {
+	b := newBench(t)
+	proxy, uri := newProxy(b)
+	setsid := "setsid"
+	if runtime.GOOS != "linux" {
+		setsid = ""
+	}
+	script := begin + `trap '' TERM HUP
+` + setsid + ` sh -c 'echo $$ > escaped; exec sleep 100' &
+sh -c 'echo $$ > grandchild; exec sleep 100' &
+echo $$ > child
+` + forever
+	p := b.start("run", "--uri", uri, "--ttl", "1s", "job", "--", "sh", "-c", script)
+	pids := []int{b.pid("child"), b.pid("grandchild"), b.pid("escaped")}
+	b.known("job")
+	b.queuedBehind("job", func() {
+		proxy.blackHole()
+	}, func() {
+		for _, pid := range pids {
+			require.False(t, alive(pid), "a process of the command runs beside the next holder")
+		}
+	})
+	p.exits(76)
+	require.Contains(t, p.errors(), "lease not renewed in time")
+}
+
+// queuedBehind waits in line as somebody else, calls hurt meanwhile, and check in the moment of the grant.
+func (b *bench) queuedBehind(name string, hurt, check func()) {
+	b.Helper()
+	granted := make(chan error, 1)
+	go func() {
+		lock, err := b.m.Lock(b.ctx(), name)
+		if err == nil {
+			check()
+			err = lock.Unlock(b.ctx())
+		}
+		granted <- err
+	}()
+	b.queued(name, 1)
+	hurt()
+	require.NoError(b, <-granted)
+}
+
+// TestLostWhileStopped: fairlock itself was stopped for longer than its lease. Its command, which nobody could stop then, is
+// killed at once when it goes on: there is nothing left of its time.
+func TestLostWhileStopped(t *testing.T) {
+	b := newBench(t)
+	p := b.start("run", "--ttl", "1s", "job", "--", "sh", "-c", `trap 'echo > told' TERM; `+begin+`echo $$ > child; `+forever)
+	child := b.pid("child")
+	b.known("job")
+	b.queuedBehind("job", func() { p.signal(syscall.SIGSTOP) }, func() {})
+	require.True(t, alive(child))
+	p.signal(syscall.SIGCONT)
+	p.exits(76)
+	require.Contains(t, p.errors(), "killing the command")
+	require.False(t, b.exists("told"))
+	require.False(t, alive(child))
+}
+
+// TestMaxHold: the command's time is limited, and what is left of it is waited for.
+func TestMaxHold(t *testing.T) {
+	b := newBench(t)
+	p := b.start("run", "--ttl", "1s", "--max-hold", "200ms", "job", "--", "sh", "-c", `trap 'echo > told; exit 0' TERM; `+forever)
+	p.exits(76)
+	require.Contains(t, p.errors(), "maximum hold reached")
+	require.True(t, b.exists("told"))
+	b.unlock(b.lock("job"))
+}
+
+// TestNotReleased: MongoDB is out of reach when the command ends. Its exit code counts, after a warning, and not much later.
+func TestNotReleased(t *testing.T) {
+	b := newBench(t)
+	proxy, uri := newProxy(b)
+	p := b.start("run", "--uri", uri, "--ttl", "2s", "--kill-after", "0s", "job", "--", "sh", "-c",
+		begin+`while ! [ -e go ]; do sleep 0.02; done; exit 3`)
+	b.read("owner")
+	b.known("job")
+	proxy.blackHole()
+	b.write("go")
+	began := time.Now()
+	p.exits(3)
+	require.Less(t, time.Since(began), closeLimit)
+	require.Contains(t, p.errors(), `lock "job" could not be given back`)
+	b.unlock(b.lock("job"))
+}
+
+// TestInterruptedRelease: a signal ends the wait for a release that does not come.
+func TestInterruptedRelease(t *testing.T) {
+	b := newBench(t)
+	proxy, uri := newProxy(b)
+	p := b.start("run", "-v", "--uri", uri, "job", "--", "sh", "-c", begin+`while ! [ -e go ]; do sleep 0.02; done; exit 3`)
+	b.read("owner")
+	b.known("job")
+	proxy.blackHole()
+	b.write("go")
+	b.eventually(func() bool { return strings.Contains(p.errors(), "command ended") }, "the command ends")
+	p.signal(syscall.SIGINT)
+	p.exits(3)
+}
