@@ -25,7 +25,7 @@ type crew struct {
 	holds    []Hold
 	lost     int
 	repaired []int64
-	refused  int
+	refused  []Refusal
 
 	plan *plan
 	err  error // the first failure; the run is over
@@ -161,8 +161,10 @@ func (c *crew) take(r report) {
 		c.holds[pl.hold].End = e.At
 		c.plan.stalled(p, e.Token)
 	case evUnlock, evLost:
-		c.refused += e.Refused
 		h := &c.holds[pl.hold]
+		for _, by := range e.Refused {
+			c.refused = append(c.refused, Refusal{h.Token, by})
+		}
 		h.End, h.How = e.At, Unlocked
 		if e.Kind == evLost {
 			h.How = Lost

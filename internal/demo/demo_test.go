@@ -62,7 +62,7 @@ func TestDemo(t *testing.T) {
 	s, err := Run(ctx, small(NewJSON(&out), &workers))
 	require.NoError(t, err, out.String())
 	require.True(t, s.OK, out.String())
-	require.Len(t, s.Proofs, 9)
+	require.Len(t, s.Proofs, 10)
 	workers.requireGone(t, s.Processes)
 
 	require.GreaterOrEqual(t, s.Processes, 3+2, "two were killed and replaced")

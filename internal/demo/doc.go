@@ -32,8 +32,8 @@
 // L3. Line k of the input becomes invoice number k: what comes next is read from the ledger alone, so the line of a killed
 // worker is taken by whoever is granted next.
 //
-// The read, the sum and the write are three steps: it is the lock that makes them one. Conditions only turn a failure of the
-// lock into a refusal that can be counted. The run prints how many there were; without kills and failovers it is 0.
+// The read, the sum and the write are three steps: it is the lock that makes them one. The conditions turn a failure of the
+// lock into a refusal, which is kept as evidence (P10), so that the ledger shows whether the lock alone would have sufficed.
 //
 // # What is proved
 //
@@ -45,6 +45,7 @@
 //	P7 grants follow arrivals: 0 inversions of row order against the order in which arrivals were committed
 //	P8 grants follow arrivals for all grants, also those that wrote nothing, in the order of their time stamps
 //	P9 one holder at a time, by a clock that all processes share
+//	P10 the lock sufficed: no write had to be refused, unless one of the two had been killed or had lost the lock
 //
 // Rows are read by majority when all is over. Arrivals come from a change stream of the parent's, which knows nothing of
 // the library: each event that moves `issued` is one arrival, and a change stream is in commit order. Holds come from the

@@ -65,8 +65,9 @@ type writer struct {
 type outcome struct {
 	n        int64 // rows in the ledger, as this turn leaves it
 	wrote    bool
-	repaired int64 // number of the row that the holder before had left out, 0 if none
-	refused  int   // how often a condition refused the write
+	repaired int64   // number of the row that the holder before had left out, 0 if none
+	refused  []int64 // under which tokens the head had been written each time when a condition refused this turn's write
+	again    bool    // the last write was refused, and the head has not been read since
 }
 
 const headID = "head"
@@ -153,9 +154,11 @@ func (l ledger) attempt(ctx context.Context, in []Invoice, limit int64, by write
 	if err != nil {
 		return false, err
 	}
+	if o.again || h.Token > by.token {
+		o.refused, o.again = append(o.refused, h.Token), false
+	}
 	if h.Token > by.token {
 		// Somebody was granted the lock after us, so we have lost it, whether or not we know yet (L1).
-		o.refused++
 		return false, fmt.Errorf("token %d is behind the head's %d: %w", by.token, h.Token, errFenced)
 	}
 	if err := l.complete(ctx, &h, held, o); err != nil {
@@ -178,7 +181,7 @@ func (l ledger) attempt(ctx context.Context, in []Invoice, limit int64, by write
 		return false, err
 	}
 	if !done {
-		o.refused++
+		o.again = true
 		return true, nil
 	}
 	between()

@@ -27,6 +27,10 @@ const (
 	Killed   How = "killed"
 )
 
+// Refusal is a write that a condition of the ledger refused (L1): that of the holder of Token, when the head had been written
+// under By.
+type Refusal struct{ Token, By int64 }
+
 // Proof is one property, and what was found.
 type Proof struct {
 	Name     string   `json:"name"`
@@ -41,6 +45,7 @@ type Record struct {
 	Rows     []Row     // as read at the end, in the order of their numbers
 	Arrivals []Arrival // in commit order
 	Holds    []Hold    // in any order
+	Refused  []Refusal
 }
 
 // mostEvidence bounds what is shown of many faults.
@@ -65,10 +70,11 @@ func (f *faults) proof(name, good string) Proof {
 	return Proof{Name: name, Finding: fmt.Sprintf("%d faults", f.n), Evidence: f.first}
 }
 
-// Check proves P1 to P9 of the package's doc, or shows where they fail.
+// Check proves P1 to P10 of the package's doc, or shows where they fail.
 func Check(r *Record) []Proof {
 	return []Proof{
 		noGap(r), noDouble(r), everyLine(r), chain(r), tokensIncrease(r), tokensIssued(r), rowOrder(r), grantOrder(r), oneHolder(r),
+		lockSufficed(r),
 	}
 }
 
@@ -166,10 +172,7 @@ func tokensIncrease(r *Record) Proof {
 func tokensIssued(r *Record) Proof {
 	var f faults
 	find := newFinder(r.Arrivals)
-	holds := map[int64]*Hold{}
-	for i := range r.Holds {
-		holds[r.Holds[i].Token] = &r.Holds[i]
-	}
+	holds := r.byToken()
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if find.arrival(row.Token) < 0 {
@@ -292,6 +295,39 @@ func oneHolder(r *Record) Proof {
 		}
 	}
 	return f.proof("one holder at a time", fmt.Sprintf("%d holds, no two overlap", len(holds)))
+}
+
+// lockSufficed looks at the writes that were refused. Without the lock two who read the same head would both write, and the
+// second be refused; under it that happens only when one of the two was given up for dead, which is what the conditions are
+// for, or when the head that was read was an old one, as a deposed primary shows it: then the other had ended before.
+func lockSufficed(r *Record) Proof {
+	var f faults
+	holds := r.byToken()
+	for _, x := range r.Refused {
+		mine, other := holds[x.Token], holds[x.By]
+		switch {
+		case x.Token == x.By: // a repeat, which met its own first attempt
+		case mine == nil || other == nil:
+			f.add("token %d was refused a write after one under token %d, of which one was granted to nobody", x.Token, x.By)
+		case mine.How == Unlocked && other.How == Unlocked && other.End > mine.Grant:
+			f.add("worker %d/%d with token %d and worker %d/%d with token %d were at the ledger at the same time, and neither had lost the lock",
+				mine.Worker, mine.Goroutine, x.Token, other.Worker, other.Goroutine, x.By)
+		}
+	}
+	good := "no write had to be refused"
+	if n := len(r.Refused); n > 0 {
+		good = fmt.Sprintf("%d writes refused, all because a holder had been killed or had lost the lock", n)
+	}
+	return f.proof("the lock sufficed", good)
+}
+
+// byToken is the holds by their tokens.
+func (r *Record) byToken() map[int64]*Hold {
+	holds := make(map[int64]*Hold, len(r.Holds))
+	for i := range r.Holds {
+		holds[r.Holds[i].Token] = &r.Holds[i]
+	}
+	return holds
 }
 
 // finder finds the arrival of a number.

@@ -50,10 +50,27 @@ func seal(r *Record) {
 func TestProofsHold(t *testing.T) {
 	t.Parallel()
 	proofs := Check(sound())
-	require.Len(t, proofs, 9)
+	require.Len(t, proofs, 10)
 	for _, p := range proofs {
 		require.True(t, p.OK, "%s: %s %v", p.Name, p.Finding, p.Evidence)
 		require.Empty(t, p.Evidence)
+	}
+}
+
+// TestRefusalsExplained: what the conditions are for is no failure of the lock.
+func TestRefusalsExplained(t *testing.T) {
+	t.Parallel()
+	r := sound()
+	r.Holds[3].How, r.Holds[8].How = Killed, Lost
+	token := func(i int) int64 { return r.Holds[i].Token }
+	r.Refused = []Refusal{
+		{token(4), token(3)}, // the late write of a dead holder came between
+		{token(8), token(9)}, // this one had lost the lock
+		{token(6), token(6)}, // a repeat
+		{token(6), token(5)}, // read from a deposed primary
+	}
+	for _, p := range Check(r) {
+		require.True(t, p.OK, "%s: %v", p.Name, p.Evidence)
 	}
 }
 
@@ -159,6 +176,13 @@ func TestProofsFail(t *testing.T) {
 		"held over several": {func(r *Record) {
 			r.Holds[4].End = r.Holds[8].Grant + 1
 		}, []string{"one holder at a time"}, "4 faults"},
+		"two at the ledger": {func(r *Record) {
+			r.Holds[5].End = r.Holds[6].Grant + 1
+			r.Refused = []Refusal{{r.Holds[6].Token, r.Holds[5].Token}}
+		}, []string{"one holder at a time", "the lock sufficed"}, "neither had lost the lock"},
+		"refused after nobody's write": {func(r *Record) {
+			r.Refused = []Refusal{{r.Holds[6].Token, 1}}
+		}, []string{"the lock sufficed"}, "granted to nobody"},
 		"nothing": {func(r *Record) { r.Rows = nil }, []string{"no gap", "every line once"}, "invoice 1 is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {

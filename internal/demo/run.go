@@ -184,7 +184,7 @@ func (r *run) record(ctx context.Context, c *crew) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
-	return &Record{Input: r.in, Rows: rows, Arrivals: arrivals, Holds: c.holds}, nil
+	return &Record{Input: r.in, Rows: rows, Arrivals: arrivals, Holds: c.holds, Refused: c.refused}, nil
 }
 
 // stepDown makes the primary step down.

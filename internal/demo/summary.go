@@ -132,7 +132,7 @@ func (s *Summary) fill(c *crew, arrivals []Arrival, before, after []time.Duratio
 	c.plan.measure(grants)
 	h := measureHandoffs(grants, c.plan.all)
 	s.Acquisitions, s.Processes = len(grants), len(c.procs)
-	s.Disturbances, s.LocksLost, s.Refused, s.Repaired = c.plan.all, c.lost, c.refused, append([]int64{}, c.repaired...)
+	s.Disturbances, s.LocksLost, s.Refused, s.Repaired = c.plan.all, c.lost, len(c.refused), append([]int64{}, c.repaired...)
 	s.Handoff, s.Local, s.Excluded = quantiles(h.across), quantiles(h.within), h.struck
 	s.FloorBefore, s.FloorAfter, s.Floor = quantiles(before), quantiles(after), quantiles(append(before, after...))
 	s.FloorIdle = millis(idle)

@@ -59,7 +59,7 @@ type event struct {
 	Token     int64   `json:"t,omitempty"`
 	N         int64   `json:"n,omitempty"`
 	Repaired  int64   `json:"rep,omitempty"`
-	Refused   int     `json:"ref,omitempty"`
+	Refused   []int64 `json:"ref,omitempty"`
 	Text      string  `json:"text,omitempty"`
 	Counts    *counts `json:"counts,omitempty"`
 }
