@@ -18,7 +18,7 @@ import (
 const recovery = shortTTL + 5*time.Second
 
 // waitBehind starts a Lock call in the test's own process and returns its result.
-func waitBehind(t *testing.T, ctx context.Context, m *fairlock.Manager, name string) <-chan *fairlock.Lock {
+func waitBehind(t testing.TB, ctx context.Context, m *fairlock.Manager, name string) <-chan *fairlock.Lock {
 	got := make(chan *fairlock.Lock, 1)
 	go func() {
 		l, err := m.Lock(ctx, name)

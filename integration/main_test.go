@@ -56,7 +56,7 @@ func run(m *testing.M) int {
 // limit is the time after which a test that waits has failed.
 const limit = 60 * time.Second
 
-func withLimit(t *testing.T) context.Context {
+func withLimit(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	return ctx
@@ -73,7 +73,7 @@ func dbName() string {
 }
 
 // connect opens a client that ends with the test.
-func connect(t *testing.T, uri string, more ...*options.ClientOptions) *mongo.Client {
+func connect(t testing.TB, uri string, more ...*options.ClientOptions) *mongo.Client {
 	t.Helper()
 	c, err := mongo.Connect(append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, more...)...)
 	require.NoError(t, err)
@@ -87,13 +87,13 @@ func connect(t *testing.T, uri string, more ...*options.ClientOptions) *mongo.Cl
 
 // bed is a database with its own client, for one test.
 type bed struct {
-	t   *testing.T
+	t   testing.TB
 	uri string
 	db  *mongo.Database // for looking, not fairlock's
 }
 
 // newBed makes a database on the shared replica set. At the end of the test it must be quiet (I8).
-func newBed(t *testing.T) *bed {
+func newBed(t testing.TB) *bed {
 	b := newBedAt(t, sharedURI)
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -104,7 +104,7 @@ func newBed(t *testing.T) *bed {
 	return b
 }
 
-func newBedAt(t *testing.T, uri string) *bed {
+func newBedAt(t testing.TB, uri string) *bed {
 	return &bed{t: t, uri: uri, db: connect(t, uri).Database(dbName())}
 }
 
@@ -148,7 +148,7 @@ func (b *bed) requireQuiet() {
 }
 
 // eventually waits for a condition on something that gives no signal: a document in the database.
-func eventually(t *testing.T, what string, cond func() bool) {
+func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
 	for !cond() {

@@ -19,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/clock"
 )
 
 // workerEnv makes the test binary a worker; its value is a workerConfig.
@@ -32,19 +33,20 @@ type workerConfig struct {
 
 // order is a line that the test writes to a worker.
 type order struct {
-	Op   string // lock, unlock, err, cause
+	Op   string // lock, unlock, err, close
 	ID   int    // of the lock, chosen by the test
 	Name string
 }
 
 // report is a line that a worker writes.
 type report struct {
-	Op      string // ready, asked, granted, failed, unlocked, err, cause
+	Op      string // ready, granted, failed, unlocked, err, cause, closed
 	ID      int
 	Token   int64
 	Err     string
 	IsLost  bool
 	Session string
+	At      clock.Instant // on the clock that all processes of the machine share
 }
 
 func workerMain() {
@@ -83,6 +85,7 @@ type workerSide struct {
 }
 
 func (w *workerSide) say(r report) {
+	r.At = clock.System.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.out.Encode(r)
@@ -124,6 +127,9 @@ func (w *workerSide) obey(ctx context.Context, o order) {
 			s, lost := text(w.lock(o.ID).Unlock(ctx))
 			w.say(report{Op: "unlocked", ID: o.ID, Err: s, IsLost: lost})
 		}()
+	case "close":
+		s, lost := text(w.m.Close(ctx))
+		w.say(report{Op: "closed", Err: s, IsLost: lost})
 	case "err":
 		s, lost := text(w.lock(o.ID).Err())
 		w.say(report{Op: "err", ID: o.ID, Err: s, IsLost: lost})
@@ -132,7 +138,7 @@ func (w *workerSide) obey(ctx context.Context, o order) {
 
 // worker is a process of its own that takes locks.
 type worker struct {
-	t       *testing.T
+	t       testing.TB
 	cmd     *exec.Cmd
 	in      *json.Encoder
 	reports chan report
