@@ -1,0 +1,208 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/fairlock/fairlock/waiter"
+)
+
+// Op names a call.
+type Op string
+
+// The calls. OpBuryRead is the second half of Bury.
+const (
+	OpAny Op = "" // in Hook: every call
+
+	OpEnqueue     Op = "Enqueue"
+	OpTry         Op = "Try"
+	OpSettle      Op = "Settle"
+	OpViews       Op = "Views"
+	OpView        Op = "View"
+	OpGone        Op = "Gone"
+	OpPage        Op = "Page"
+	OpBusyLocks   Op = "BusyLocks"
+	OpPutTicket   Op = "PutTicket"
+	OpMarkPassed  Op = "MarkPassed"
+	OpDropTickets Op = "DropTickets"
+	OpBury        Op = "Bury"
+	OpBuryRead    Op = "Bury/read"
+	OpTickets     Op = "Tickets"
+	OpOfSession   Op = "TicketsOfSession"
+	OpAllTickets  Op = "AllTickets"
+
+	OpBeginSession Op = "Sessions.Begin"
+	OpRenew        Op = "Sessions.Renew"
+	OpEndSession   Op = "Sessions.End"
+	OpBurySession  Op = "Sessions.Bury"
+	OpRemove       Op = "Sessions.Remove"
+	OpMarkCleared  Op = "Sessions.MarkCleared"
+	OpGetSessions  Op = "Sessions.Get"
+	OpServerTime   Op = "Sessions.Now"
+	OpUncleared    Op = "Sessions.Uncleared"
+
+	OpSourceViews  Op = "Source.Views"
+	OpBegin        Op = "Source.Begin"
+	OpOpeningViews Op = "Opening.Views"
+	OpOpen         Op = "Opening.Open"
+	OpNext         Op = "Stream.Next"
+)
+
+// Point is where in a call a hook runs.
+type Point uint8
+
+const (
+	// Before the call takes effect.
+	Before Point = iota
+	// After it took effect; an error then is a lost reply.
+	After
+)
+
+// Hook is called in the caller's goroutine and may block, but not longer than ctx. name is the lock or session that the
+// call is about, "" when it is about several. With an error the call returns at once.
+type Hook func(ctx context.Context, name string) error
+
+// Client is one process's connection. It is safe for concurrent use.
+type Client struct {
+	srv *Server
+
+	mu      sync.Mutex // guards all below
+	hooks   []*hooked
+	calls   map[Op]int
+	frozen  *state // not nil: what reads show
+	deliver func(waiter.Event) int
+}
+
+type hooked struct {
+	at Point
+	op Op
+	do Hook
+}
+
+// Client returns a new connection.
+func (s *Server) Client() *Client { return &Client{srv: s, calls: map[Op]int{}} }
+
+// Hook makes do run at a point of all calls of op until remove is called. Hooks run in the order in which they were added.
+func (c *Client) Hook(at Point, op Op, do Hook) (remove func()) {
+	h := &hooked{at, op, do}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hooks = append(slices.Clone(c.hooks), h)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.hooks = slices.DeleteFunc(slices.Clone(c.hooks), func(x *hooked) bool { return x == h })
+	}
+}
+
+// Calls is how often op was called.
+func (c *Client) Calls(op Op) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[op]
+}
+
+// Freeze makes the client see the server as it is now, until Thaw.
+func (c *Client) Freeze() {
+	c.srv.mu.Lock()
+	now := c.srv.now.snapshot()
+	c.srv.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = now
+}
+
+// Thaw ends Freeze.
+func (c *Client) Thaw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = nil
+}
+
+// Deliver makes the client's streams deliver each event as often as copies says; nil is once. copies must not call
+// the store.
+func (c *Client) Deliver(copies func(waiter.Event) int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deliver = copies
+}
+
+func (c *Client) copies(e waiter.Event) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deliver == nil {
+		return 1
+	}
+	return c.deliver(e)
+}
+
+func (c *Client) past() *state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.frozen
+}
+
+// run runs the hooks of one point.
+func (c *Client) run(ctx context.Context, at Point, op Op, name string) error {
+	c.mu.Lock()
+	hooks := c.hooks
+	if at == Before {
+		c.calls[op]++
+	}
+	c.mu.Unlock()
+	for _, h := range hooks {
+		if h.at == at && (h.op == op || h.op == OpAny) {
+			if err := h.do(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// call is one call: the hooks before, the effect, the hooks after.
+func call[T any](ctx context.Context, c *Client, op Op, name string, effect func() (T, error)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	if err := c.run(ctx, Before, op, name); err != nil {
+		return none, err
+	}
+	reply, err := effect()
+	if lost := c.run(ctx, After, op, name); lost != nil {
+		return none, lost
+	}
+	return reply, err
+}
+
+// read is a call that changes nothing, and may be served from the past.
+func read[T any](ctx context.Context, c *Client, op Op, name string, f func(*state) T) (T, error) {
+	return call(ctx, c, op, name, func() (T, error) {
+		past := c.past()
+		c.srv.mu.Lock()
+		defer c.srv.mu.Unlock()
+		if past != nil {
+			return f(past), nil
+		}
+		return f(c.srv.now), nil
+	})
+}
+
+// write is a call that changes something, which f reports. One that would change nothing in the past that the client
+// sees is answered from there.
+func write[T any](ctx context.Context, c *Client, op Op, name string, f func(*state) (reply T, changed bool, err error)) (T, error) {
+	return call(ctx, c, op, name, func() (T, error) {
+		past := c.past()
+		c.srv.mu.Lock()
+		defer c.srv.mu.Unlock()
+		if past != nil {
+			if reply, changed, err := f(past.snapshot()); !changed {
+				return reply, err
+			}
+		}
+		reply, _, err := f(c.srv.now)
+		return reply, err
+	})
+}

@@ -1,0 +1,170 @@
+package memstore
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/queue"
+	"github.com/fairlock/fairlock/reaper"
+	"github.com/fairlock/fairlock/waiter"
+)
+
+// Server is the database. It is safe for concurrent use.
+type Server struct {
+	mu   sync.Mutex // guards all below, and the events of every tap; never held while a call blocks
+	now  *state
+	taps map[*tap]struct{}
+}
+
+// New returns an empty server whose clock is wall.
+func New(wall func() time.Time) *Server {
+	s := &Server{taps: map[*tap]struct{}{}}
+	s.now = &state{
+		locks: map[string]lock{}, tickets: map[queue.TicketID]queue.Ticket{}, sessions: map[string]reaper.Session{},
+		wall: wall, emit: s.emit,
+	}
+	return s
+}
+
+// state is all documents at one moment. Documents are values, so that a copy of the maps is a snapshot.
+type state struct {
+	locks     map[string]lock
+	tickets   map[queue.TicketID]queue.Ticket
+	sessions  map[string]reaper.Session
+	wall      func() time.Time
+	clusterMS int64 // highest time seen, in ms: does not go back when wall does
+	emit      func(waiter.Event)
+}
+
+// snapshot returns a copy that nobody is told the changes of.
+func (st *state) snapshot() *state {
+	c := *st
+	c.locks, c.tickets, c.sessions = maps.Clone(st.locks), maps.Clone(st.tickets), maps.Clone(st.sessions)
+	c.emit = func(waiter.Event) {}
+	return &c
+}
+
+// time is the server's time as documents have it: whole milliseconds.
+func (st *state) time() time.Time { return st.wall().UTC().Truncate(time.Millisecond) }
+
+// ticketsIn returns the tickets that the filter lets through, in order of their ids.
+func (st *state) ticketsIn(limit int, filter func(*queue.Ticket) bool) []queue.Ticket {
+	var all []queue.Ticket
+	for _, t := range st.tickets {
+		if filter(&t) {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b queue.Ticket) int { return compareIDs(a.ID, b.ID) })
+	return all[:min(len(all), limit)]
+}
+
+func compareIDs(a, b queue.TicketID) int {
+	return cmp.Or(cmp.Compare(a.Lock, b.Lock), cmp.Compare(a.Lo, b.Lo))
+}
+
+// namesIn returns the names of locks after the given one that the filter lets through, in order.
+func (st *state) namesIn(after string, limit int, filter func(*lock) bool) []string {
+	var names []string
+	for name, l := range st.locks {
+		if name > after && filter(&l) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), limit)]
+}
+
+// Lock returns a lock document.
+func (s *Server) Lock(name string) (queue.View, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.now.locks[name]
+	return l.view(name, true), ok
+}
+
+// Tickets returns all tickets and tombstones, in order.
+func (s *Server) Tickets() []queue.Ticket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now.ticketsIn(len(s.now.tickets), func(*queue.Ticket) bool { return true })
+}
+
+// Session returns a session document.
+func (s *Server) Session(id string) (reaper.Session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sess, ok := s.now.sessions[id]
+	return sess, ok
+}
+
+// EndSession ends a session as a reaper would, whatever its lease says.
+func (s *Server) EndSession(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sess := s.now.sessions[id]
+	at := s.now.time()
+	sess.ID, sess.Ended, sess.EndedAt = id, true, &at
+	s.now.sessions[id] = sess
+}
+
+// DropLock deletes a lock document.
+func (s *Server) DropLock(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.now.locks[name]; ok {
+		delete(s.now.locks, name)
+		s.emit(waiter.Event{Name: name, Deleted: true})
+	}
+}
+
+// DropLocks deletes all lock documents with their collection, which ends streams and tells no deletions.
+func (s *Server) DropLocks() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.now.locks)
+	for t := range s.taps {
+		t.fail(ErrInvalidated)
+	}
+}
+
+// DropTicket deletes a ticket or tombstone.
+func (s *Server) DropTicket(id queue.TicketID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.now.tickets, id)
+}
+
+// DropSession deletes a session document.
+func (s *Server) DropSession(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.now.sessions, id)
+}
+
+// Unrest says what is not as it should be when nobody holds or waits (I8): tickets, tombstones, sessions that are not ended, lock
+// documents that are not idle.
+func (s *Server) Unrest() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var left []string
+	for id, t := range s.now.tickets {
+		left = append(left, fmt.Sprintf("ticket %v to %d of session %q", id, t.Hi, t.Session))
+	}
+	for id, sess := range s.now.sessions {
+		if !sess.Ended {
+			left = append(left, fmt.Sprintf("session %q", id))
+		}
+	}
+	for name, l := range s.now.locks {
+		if l.Settled != l.Issued || len(l.Done) > 0 || l.idleSince == nil {
+			left = append(left, fmt.Sprintf("lock %q: %+v", name, l.Reference))
+		}
+	}
+	slices.Sort(left)
+	return left
+}
