@@ -35,9 +35,9 @@ func newDevCmd() *cobra.Command {
 func dev(cmd *cobra.Command, members int) error {
 	ctx, sig, stop := untilSignal(cmd.Context())
 	defer stop()
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	tell := func(format string, args ...any) { _, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
 
-	say("starting a replica set of %d; the first start may have to download mongod", members)
+	tell("starting a replica set of %d; the first start may have to download mongod", members)
 	set, err := replset.Start(ctx, replset.Options{Members: members, Log: sharedOf(cmd).logger()})
 	switch {
 	case err != nil && sig() != 0:
@@ -47,7 +47,7 @@ func dev(cmd *cobra.Command, members int) error {
 	case err != nil:
 		return exitf(exitUnavailable, "%w", err)
 	}
-	say("MongoDB %s is ready; use it with\n  export FAIRLOCK_URI='%s'\nCtrl-C ends it and throws its data away", set.Binary().Version, set.URI())
+	tell("MongoDB %s is ready; use it with\n  export FAIRLOCK_URI='%s'\nCtrl-C ends it and throws its data away", set.Binary().Version, set.URI())
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), set.URI())
 	if err == nil {
 		// Nothing has failed when it ends by a signal: that is how it is meant to end.
@@ -58,7 +58,7 @@ func dev(cmd *cobra.Command, members int) error {
 	if err := errors.Join(err, set.Stop(end)); err != nil {
 		return exitf(exitInternal, "%w", err)
 	}
-	say("stopped")
+	tell("stopped")
 	return nil
 }
 

@@ -23,6 +23,9 @@ import (
 	"github.com/fairlock/fairlock"
 )
 
+// brief is the lease of those that shall lose it. A shorter one is lost to a busy machine before.
+const brief = "3s"
+
 // bench is what a test has: a database, a folder, and a manager of its own that plays the others.
 type bench struct {
 	*testing.T
@@ -173,13 +176,14 @@ var procs atomic.Int64
 // start starts fairlock in the bench's folder, with its database in FAIRLOCK_URI.
 func (b *bench) start(args ...string) *proc {
 	b.Helper()
-	return b.startEnv(nil, args...)
+	return b.startCmd(exec.Command("fairlock", args...), nil)
 }
 
-func (b *bench) startEnv(env []string, args ...string) *proc {
+// startCmd starts a command that is or becomes fairlock, with more in its environment.
+func (b *bench) startCmd(cmd *exec.Cmd, env []string) *proc {
 	b.Helper()
 	n := procs.Add(1)
-	p := &proc{b: b, cmd: exec.Command("fairlock", args...), done: make(chan struct{})}
+	p := &proc{b: b, cmd: cmd, done: make(chan struct{})}
 	p.stdout, p.stderr = fmt.Sprintf("stdout.%d", n), fmt.Sprintf("stderr.%d", n)
 	p.cmd.Dir = b.dir
 	p.cmd.Env = append(append(os.Environ(), "FAIRLOCK_URI="+b.uri), env...)

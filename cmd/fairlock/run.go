@@ -20,28 +20,36 @@ import (
 	"github.com/fairlock/fairlock"
 )
 
-const runLong = `run takes the lock NAME, runs the command under it, and gives the lock back when the command has ended. Whoever asked first
-gets the lock first, here or on other machines. No shell is involved; the command has fairlock's standard input, output and error.
+const runLong = `run takes the lock NAME, runs the command under it, and gives the lock back when the
+command has ended. Whoever asked first gets the lock first, here or on other machines.
+No shell is involved; the command has fairlock's standard input, output and error.
 fairlock itself writes to standard error only, and only what went wrong unless -v.
 
 The command gets in its environment
   FAIRLOCK_NAME   the lock
-  FAIRLOCK_TOKEN  the fencing token: larger than that of every earlier holder. Give it to what the lock protects, to
-                  be refused there when it is smaller than one seen before.
+  FAIRLOCK_TOKEN  the fencing token: larger than that of every earlier holder. Give it to what the lock
+                  protects, to be refused there when it is smaller than one seen before
   FAIRLOCK_OWNER  the session's id
   FAIRLOCK_TTL    the lease, such as 30s
 
-When the lock is lost (MongoDB was out of reach for the lease's length, the session was ended by hand, or --max-hold has passed)
-the command's process group gets SIGTERM, and SIGKILL --kill-after later. Both fall into the lease, so the command
-is gone before anybody else can get the lock, unless somebody has ended the session by hand. For that --ttl must be at least
-twice --kill-after and two seconds. --on-lost=kill sends SIGKILL at once; --on-lost=signal:NAME sends NAME in place of SIGTERM.
---on-lost=ignore gives mutual exclusion up: the command goes on while others may hold the lock, and only a fencing token
-can protect what both use; its own exit code is then passed on.
+When the lock is lost (MongoDB was out of reach for the lease's length, the session was
+ended by hand, or --max-hold has passed) the command's process group gets SIGTERM, and
+SIGKILL --kill-after later. Both fall into the lease, so the command is gone before
+anybody else can get the lock, unless somebody has ended the session by hand, or has
+stopped fairlock (SIGSTOP) and not the command: use the token where that matters. For
+that --ttl must be at least twice --kill-after and two seconds (below 10s: two and a
+half times --kill-after). --on-lost=kill sends SIGKILL at once; --on-lost=signal:NAME
+sends NAME in place of SIGTERM. --on-lost=ignore gives mutual exclusion up: the command
+goes on while others may hold the lock, and only a fencing token can protect what both
+use; its own exit code is then passed on. On Linux, SIGKILL also finds what the command
+has started and what has then left its process group.
 
-Signals: while fairlock waits, HUP, INT, QUIT, TERM, USR1 and USR2 make it leave the queue; while the command runs they are
-passed to the command's process group, and a second INT becomes KILL. At a terminal the command is in the foreground, so
-that Ctrl-C reaches it alone; Ctrl-Z stops both, which costs the lock if it takes longer than the lease. What the command leaves
-behind in the background when it ends goes on without the lock. When fairlock is killed, the group is killed too.
+Signals: while fairlock waits, HUP, INT, QUIT, TERM, USR1 and USR2 make it leave the
+queue; while the command runs they are passed to the command's process group, and a
+second INT becomes KILL. At a terminal the command is in the foreground, so that Ctrl-C
+reaches it alone; Ctrl-Z stops both, which costs the lock if it takes longer than the
+lease. What the command leaves behind in the background when it ends goes on without the
+lock. When fairlock is killed, the group is killed too.
 
 --wait counts from the connection to MongoDB, which has 15 s of its own.
 
@@ -111,7 +119,7 @@ func (r *runner) run(ctx context.Context) (err error) {
 		return errors.Join(err, r.giveBack(ctx, nil))
 	}
 	status, err := r.hold(lock)
-	if lost := r.giveBack(ctx, lock); lost != nil && err == nil && !r.lost.ignore {
+	if lost := r.giveBack(ctx, lock); lost != nil && err == nil && !r.action.ignore {
 		err = exitf(exitLost, "%w; the command had ended by itself, but may have run beside another holder", lost)
 	}
 	if err != nil {
@@ -196,12 +204,16 @@ func (r *runner) whyBusy(err error) string {
 
 // giveBack releases the lock, if there is one, and closes the manager, which gives back all else. It returns the loss if
 // the database shows that the lock was lost before. Any other failure is a warning: the lease frees the lock, so it is not
-// tried for longer than that. A signal ends the waiting.
+// tried for longer than that, and after a loss only briefly: MongoDB is most likely out of reach. A signal ends the waiting.
 func (r *runner) giveBack(ctx context.Context, lock *fairlock.Lock) (lost error) {
 	if r.m == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(closeLimit, r.ttl))
+	limit := min(closeLimit, r.ttl)
+	if lock != nil && errors.Is(lock.Err(), fairlock.ErrLost) {
+		limit = min(limit, 2*time.Second)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {

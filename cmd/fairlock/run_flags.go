@@ -29,9 +29,9 @@ type runFlags struct {
 	label     string
 	maxHold   time.Duration // 0: no limit
 
-	lost lostAction
-	name string
-	argv []string
+	action lostAction
+	name   string
+	argv   []string
 }
 
 // lostAction is --on-lost, read.
@@ -48,7 +48,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.StringVar(&f.onLost, "on-lost", "term", "when the lock is lost: term, kill, ignore or signal:NAME")
 	fl.DurationVar(&f.killAfter, "kill-after", 5*time.Second,
 		"from the first signal of --on-lost to SIGKILL (default 5s, or 2/5 of --ttl if that is less)")
-	fl.Lookup("kill-after").DefValue = "" // said above
+	fl.Lookup("kill-after").DefValue = "0s" // which is not shown: the default is said above
 	fl.IntVarP(&f.busyCode, "exit-code-busy", "E", exitBusy, "exit code when the lock was not obtained, 0 to 255")
 	fl.StringVar(&f.label, "label", "", "shown to others in status (default: the command's name)")
 	fl.DurationVar(&f.maxHold, "max-hold", 0, "end the command as if the lock were lost when it has run for this time")
@@ -94,7 +94,7 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		f.label = defaultLabel(f.argv[0])
 	}
 	var err error
-	if f.lost, err = parseOnLost(f.onLost); err != nil {
+	if f.action, err = parseOnLost(f.onLost); err != nil {
 		return bad("%w", err)
 	}
 	if !given("kill-after") {
@@ -113,7 +113,7 @@ func slack(ttl time.Duration) time.Duration { return min(time.Second, ttl/10) }
 // margin is Config.Margin. The library gives a holder up at that time before anybody else can be admitted, so a command
 // that is sent SIGKILL when killAfter of it has passed is gone by then.
 func (f *runFlags) margin() time.Duration {
-	if f.lost.ignore || f.lost.sig == syscall.SIGKILL {
+	if f.action.ignore || f.action.sig == syscall.SIGKILL {
 		return slack(f.ttl)
 	}
 	return f.killAfter + slack(f.ttl)

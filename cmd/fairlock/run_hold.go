@@ -39,7 +39,7 @@ func (r *runner) hold(lock *fairlock.Lock) (status int, err error) {
 	}
 	ws := h.watch()
 	h.tty.takeBack(h.child.group, ws.Signaled())
-	if h.lost != nil && !r.lost.ignore {
+	if h.loss != nil && !r.action.ignore {
 		h.awaitGone()
 		return 0, exitCode(exitLost) // judge has told it
 	}
@@ -64,8 +64,8 @@ type holding struct {
 	tick  time.Duration
 
 	lastHeld clock.Instant // a moment before the newest proof that the lock was held
-	lost     error         // the loss, once it was noticed
-	killAt   clock.Instant // set with lost
+	loss     error         // why the lock was lost, once that was noticed
+	killAt   clock.Instant // set with loss
 	ints     int           // SIGINTs passed on
 }
 
@@ -100,29 +100,29 @@ func (h *holding) watch() syscall.WaitStatus {
 
 // judge notes that the lock is held, or ends the command because it is not.
 func (h *holding) judge() {
-	if h.lost != nil {
+	if h.loss != nil {
 		return
 	}
 	now := h.clock.Now()
-	if h.lost = h.lock.Err(); h.lost == nil {
+	if h.loss = h.lock.Err(); h.loss == nil {
 		h.lastHeld = now
 		return
 	}
-	if h.runner.lost.ignore {
-		h.warn("%v; the command goes on, others may hold the lock beside it (--on-lost=ignore)", h.lost)
+	if h.action.ignore {
+		h.warn("%v; the command goes on, others may hold the lock beside it (--on-lost=ignore)", h.loss)
 		return
 	}
 	// The loss came after lastHeld. What was noticed late, because this process was stopped or the machine slept, is
 	// taken off the command's time.
 	h.killAt = min(now, h.lastHeld.Add(2*h.tick)).Add(h.killAfter)
-	sig := h.runner.lost.sig
+	sig := h.action.sig
 	if sig == syscall.SIGKILL || now >= h.killAt {
 		h.killAt = now
-		h.warn("%v; killing the command", h.lost)
+		h.warn("%v; killing the command", h.loss)
 		h.killIfDue()
 		return
 	}
-	h.warn("%v; ending the command with %s, and SIGKILL in %v", h.lost, unix.SignalName(sig), h.killAt.Sub(now).Round(time.Millisecond))
+	h.warn("%v; ending the command with %s, and SIGKILL in %v", h.loss, unix.SignalName(sig), h.killAt.Sub(now).Round(time.Millisecond))
 	h.child.signal(sig)
 	h.child.signal(syscall.SIGCONT) // a stopped process acts on it only when it goes on
 }
@@ -130,7 +130,7 @@ func (h *holding) judge() {
 // killIfDue sends SIGKILL once the command's time is over, and again at each tick until it has ended: a process that was
 // being forked at the first may have been missed.
 func (h *holding) killIfDue() {
-	if h.lost != nil && !h.runner.lost.ignore && h.clock.Now() >= h.killAt {
+	if h.loss != nil && !h.action.ignore && h.clock.Now() >= h.killAt {
 		h.child.kill()
 	}
 }
@@ -172,7 +172,7 @@ func (h *holding) awaitGone() {
 func (h *holding) stopped(sig syscall.Signal, cont <-chan os.Signal) {
 	h.log.Info("command stopped", "signal", sig.String())
 	switch {
-	case h.lost != nil && !h.runner.lost.ignore:
+	case h.loss != nil && !h.action.ignore:
 		h.child.signal(syscall.SIGCONT) // to act on the signal that it got
 	case !h.tty.open():
 		// Somebody's will. The lock stays held.
@@ -206,7 +206,7 @@ func (h *holding) suspend(cont <-chan os.Signal) {
 func (h *holding) resume() {
 	h.judge()
 	h.killIfDue()
-	if h.lost != nil && !h.runner.lost.ignore {
+	if h.loss != nil && !h.action.ignore {
 		return
 	}
 	if h.tty.shared() {

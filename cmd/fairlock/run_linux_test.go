@@ -20,7 +20,7 @@ func TestKilledWithoutShell(t *testing.T) {
 	require.NoError(t, err)
 	fairlock, err := exec.LookPath("fairlock")
 	require.NoError(t, err)
-	p := b.startEnv([]string{"PATH=" + b.dir}, "run", "--label", "bare", "job", "--", sleep, "100")
+	p := b.startCmd(exec.Command("fairlock", "run", "--label", "bare", "job", "--", sleep, "100"), []string{"PATH=" + b.dir})
 	require.Equal(t, fairlock, p.cmd.Path)
 	var child int
 	b.eventually(func() bool {

@@ -40,7 +40,7 @@ func TestLostSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			flags := append(append([]string{"run", "--ttl", "1s"}, c.flags...), "job", "--", "sh", "-c", c.script)
+			flags := append(append([]string{"run", "--ttl", brief}, c.flags...), "job", "--", "sh", "-c", c.script)
 			p := b.start(flags...)
 			b.read("owner")
 			b.endSession()
@@ -71,7 +71,7 @@ func TestLostLease(t *testing.T) {
 sh -c 'echo $$ > grandchild; exec sleep 100' &
 echo $$ > child
 ` + forever
-	p := b.start("run", "--uri", uri, "--ttl", "1s", "job", "--", "sh", "-c", script)
+	p := b.start("run", "--uri", uri, "--ttl", brief, "job", "--", "sh", "-c", script)
 	pids := []int{b.pid("child"), b.pid("grandchild"), b.pid("escaped")}
 	b.known("job")
 	b.queuedBehind("job", func() {
@@ -106,7 +106,7 @@ func (b *bench) queuedBehind(name string, hurt, check func()) {
 // killed at once when it goes on: there is nothing left of its time.
 func TestLostWhileStopped(t *testing.T) {
 	b := newBench(t)
-	p := b.start("run", "--ttl", "1s", "job", "--", "sh", "-c", `trap 'echo > told' TERM; `+begin+`echo $$ > child; `+forever)
+	p := b.start("run", "--ttl", brief, "job", "--", "sh", "-c", `trap 'echo > told' TERM; `+begin+`echo $$ > child; `+forever)
 	child := b.pid("child")
 	b.known("job")
 	b.queuedBehind("job", func() { p.signal(syscall.SIGSTOP) }, func() {})
@@ -121,7 +121,7 @@ func TestLostWhileStopped(t *testing.T) {
 // TestMaxHold: the command's time is limited, and what is left of it is waited for.
 func TestMaxHold(t *testing.T) {
 	b := newBench(t)
-	p := b.start("run", "--ttl", "1s", "--max-hold", "200ms", "job", "--", "sh", "-c", `trap 'echo > told; exit 0' TERM; `+forever)
+	p := b.start("run", "--ttl", brief, "--max-hold", "200ms", "job", "--", "sh", "-c", `trap 'echo > told; exit 0' TERM; `+forever)
 	p.exits(76)
 	require.Contains(t, p.errors(), "maximum hold reached")
 	require.True(t, b.exists("told"))
@@ -132,7 +132,7 @@ func TestMaxHold(t *testing.T) {
 func TestNotReleased(t *testing.T) {
 	b := newBench(t)
 	proxy, uri := newProxy(b)
-	p := b.start("run", "--uri", uri, "--ttl", "2s", "--kill-after", "0s", "job", "--", "sh", "-c",
+	p := b.start("run", "--uri", uri, "--ttl", brief, "--kill-after", "0s", "job", "--", "sh", "-c",
 		begin+`while ! [ -e go ]; do sleep 0.02; done; exit 3`)
 	b.read("owner")
 	b.known("job")

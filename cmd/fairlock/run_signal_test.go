@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os/exec"
 	"syscall"
 	"testing"
 
@@ -70,6 +71,20 @@ func TestSignalRunning(t *testing.T) {
 	}
 }
 
+// TestSignalIgnored: who starts fairlock with a signal ignored, as nohup does, means it.
+func TestSignalIgnored(t *testing.T) {
+	b := newBench(t)
+	held := b.lock("job")
+	p := b.startCmd(exec.Command("sh", "-c", `trap '' HUP; exec fairlock run job -- sh -c 'echo > ready; while ! [ -e go ]; do sleep 0.02; done; exit 3'`), nil)
+	b.queued("job", 1)
+	p.signal(syscall.SIGHUP)
+	b.unlock(held)
+	b.read("ready")
+	p.signal(syscall.SIGHUP)
+	b.write("go")
+	p.exits(3)
+}
+
 // TestSecondInterrupt: the second SIGINT kills what the first did not end.
 func TestSecondInterrupt(t *testing.T) {
 	b := newBench(t)
@@ -97,7 +112,7 @@ func TestLeftBehind(t *testing.T) {
 // the lease is over.
 func TestKilled(t *testing.T) {
 	b := newBench(t)
-	p := b.start("run", "--ttl", "1s", "job", "--", "sh", "-c",
+	p := b.start("run", "--ttl", brief, "job", "--", "sh", "-c",
 		`trap '' HUP TERM; (trap '' HUP TERM; sh -c 'echo $$ > grandchild; exec sleep 100') & echo $$ > child; wait`)
 	child, grandchild := b.pid("child"), b.pid("grandchild")
 	b.known("job")

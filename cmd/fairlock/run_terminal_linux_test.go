@@ -194,12 +194,34 @@ func TestTerminalStop(t *testing.T) {
 	b.free("job")
 }
 
+// TestTerminalNested: a fairlock within a fairlock hands on what it was handed.
+func TestTerminalNested(t *testing.T) {
+	b := newBench(t)
+	s := newScreen(b, "sh", "-i")
+	s.await("prompt:")
+	s.types(`fairlock run outer -- fairlock run inner -- sh -c 'echo re""ady; read l; echo "got-$l"; exec sleep 100'; echo "code-$?"` + "\n")
+	s.await("ready")
+	s.types(ctrlZ)
+	s.await("Stopped")
+	s.await("prompt:")
+	s.types("fg; echo \"code-$?\"\n")
+	s.await("fairlock")
+	s.types("one\n")
+	s.await("got-one")
+	s.types(ctrlC)
+	s.await("code-130")
+	s.types("exit\n")
+	s.exits(0)
+	b.free("outer")
+	b.free("inner")
+}
+
 // TestTerminalStopTooLong: a stopped fairlock renews nothing. When it goes on after its lease, the command does not.
 func TestTerminalStopTooLong(t *testing.T) {
 	b := newBench(t)
 	s := newScreen(b, "sh", "-i")
 	s.await("prompt:")
-	s.types(`fairlock run --ttl 1s job -- sh -c 'echo re""ady; read l; echo "got-$l"'` + "\n")
+	s.types(`fairlock run --ttl 3s job -- sh -c 'echo re""ady; read l; echo "got-$l"'` + "\n")
 	s.await("ready")
 	b.known("job")
 	b.queuedBehind("job", func() {
