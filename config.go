@@ -41,8 +41,9 @@ type Config struct {
 	// by [Manager.Inspect] and cost no ticket. From 0 (the default is taken) to 1 s. Defaults to 100 ms.
 	TicketDelay time.Duration
 
-	// TTL is the lease: a process that dies or is cut off delays those behind it by TTL at most, plus the time that
-	// a failover of the database takes. It is renewed every third of TTL, with one write per process whatever it
+	// TTL is the lease: a process that dies or is cut off delays those behind it by TTL at most, plus one look of a waiter (a
+	// tenth of its TTL) and the time of a failover of the database. One that dies before it has written a ticket
+	// (TicketDelay) delays them by the longest TTL of all who use the lock. The lease is renewed every third of TTL, with one write per process whatever it
 	// holds. From 1 s to 1 h. Defaults to 30 s; a lease below 30 s can be lost to a failover of the database.
 	TTL time.Duration
 }

@@ -44,9 +44,10 @@ type Owner struct {
 	Host    string `json:"host,omitempty"`
 	PID     int    `json:"pid,omitempty"`
 	Label   string `json:"label,omitempty"`
-	// Age is the time since the place was taken, LeaseLeft the time until the owner's lease is over unless it is renewed;
-	// negative when it is over and nobody has acted on it yet. Both by the server's clock.
+	// Age is the time since the place was taken, Held that since it was admitted, LeaseLeft the time until the owner's lease is over unless it is renewed;
+	// negative when it is over and nobody has acted on it yet. All by the server's clock.
 	Age       time.Duration `json:"age"`
+	Held      time.Duration `json:"held,omitempty"` // since it was admitted; only of the holder of a mutex
 	LeaseLeft time.Duration `json:"leaseLeft"`
 	Dead      bool          `json:"dead,omitempty"` // its session was ended: about to be cleared
 }
@@ -142,6 +143,13 @@ func (info *LockInfo) fill(v *queue.View, tickets []queue.Ticket, who owners) {
 				held = true // the owner passed it on to this one without a write
 			}
 			if held {
+				if p.Owner != nil && v.Permits == 1 {
+					p.Owner.Held = p.Owner.Age
+					if v.CalledAt != nil {
+						// The settle before it admitted it, unless it came to a free lock after that.
+						p.Owner.Held = min(p.Owner.Age, who.now.Sub(*v.CalledAt))
+					}
+				}
 				info.Holders = append(info.Holders, p)
 			} else {
 				p.Position = len(info.Waiters) + 1

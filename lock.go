@@ -90,6 +90,24 @@ func (l *Lock) Err() error {
 	return nil
 }
 
+// Left is how long the lock will be trusted if nothing is renewed from now on: time that a step surely has before the
+// lock could be lost. It is zero when Err is not nil. It makes no database call.
+func (l *Lock) Left() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.judgeLocked() != nil || l.released {
+		return 0
+	}
+	until := l.lease.Until()
+	if !l.from.ticket.ok.Load() {
+		until = min(until, l.from.deadline())
+	}
+	if l.holdUntil != 0 {
+		until = min(until, l.holdUntil)
+	}
+	return max(until.Sub(l.line.m.clock.Now()), 0)
+}
+
 // judgeLocked judges trust by the clock, and returns the loss if there is one. The caller holds mu.
 func (l *Lock) judgeLocked() error {
 	if l.lost == nil && !l.released {
@@ -127,8 +145,10 @@ func (l *Lock) lose(why LossReason) {
 func (l *Lock) loseLocked(why LossReason) {
 	m := l.line.m
 	l.lost = &LostError{Name: l.line.name, Token: l.Token(), Reason: why}
-	m.stats.lost.Add(1)
-	m.log().Warn("fairlock: lock lost", "lock", l.line.name, "token", l.Token(), "reason", why.String())
+	if l.line.name != sweepName { // the manager's own, of which users know nothing
+		m.stats.lost.Add(1)
+		m.log().Warn("fairlock: lock lost", "lock", l.line.name, "token", l.Token(), "reason", why.String())
+	}
 	if l.cancel != nil {
 		l.cancel(l.lost)
 	}

@@ -23,7 +23,7 @@ const statusLong = `status shows all locks, or with NAME one lock and its queue 
              to be cleared by one of those who wait, or by the next one who asks
   HOLDER     label@host:process id; ? for a moment after the grant, or of a process that died in it
   TOKEN      the holder's fencing token
-  HELD       time since the holder took its place, its wait included
+  HELD       time since the holder was admitted
   TTL-LEFT   time until its lease is over unless it is renewed
   QUEUE      how many wait
 
@@ -179,7 +179,7 @@ func (v view) row(t *table, s *fairlock.LockSummary, state string, p *fairlock.P
 	if p != nil {
 		holder, token = "?", strconv.FormatInt(p.Token, 10)
 		if o := p.Owner; o != nil {
-			holder, held, left, session = ownerOf(o), age(o.Age), age(o.LeaseLeft), o.Session
+			holder, held, left, session = ownerOf(o), age(o.Held), age(o.LeaseLeft), o.Session
 		}
 	}
 	cells := []string{s.Name, state, holder, token, held, left, queue}
