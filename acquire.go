@@ -29,9 +29,10 @@ func (m *Manager) Lock(ctx context.Context, name string, opts ...Option) (*Lock,
 }
 
 // TryLock takes the lock if it is free and nobody waits for it, and otherwise returns [ErrBusy] at once. It never overtakes
-// anybody. A refusal takes no number and leaves no trace. ctx bounds the database call. [MaxWait] has no effect.
+// anybody. A refusal takes no number and changes nothing in the database. ctx bounds the call. [MaxWait] has no effect.
 //
-// The lock of a process that has died is free for TryLock when its lease is over, as for everybody else.
+// The lock of a process that has died becomes free for TryLock when somebody has noticed: within a lease if anybody waits
+// for it, within about two and a half leases otherwise.
 func (m *Manager) TryLock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	o, err := m.options(ctx, name, opts)
 	if err != nil {
@@ -125,7 +126,10 @@ func (l *line) abandonLocked(c *claim) {
 	case pending, asked:
 		c.move(over)
 		l.m.unref(l)
-	case queued, held:
+	case held:
+		c.lock.discard()
+		l.release(c)
+	case queued:
 		l.release(c)
 	}
 }

@@ -68,48 +68,36 @@ func (m *Manager) auditLocks(ctx context.Context, names []string) {
 }
 
 func (m *Manager) auditTickets(ctx context.Context) {
-	mine := m.tickets.standingOf()
+	mine := m.tickets.standing()
 	session := m.Session()
 	if len(mine) == 0 || session == "" {
 		return
 	}
-	call, cancel := m.opContext()
-	defer cancel()
-	tickets, err := m.queue.TicketsOfSession(call, session, 10_000)
-	if err != nil || len(tickets) == 10_000 || ctx.Err() != nil {
-		return
-	}
-	for i := range tickets {
-		t := &tickets[i]
-		if _, known := mine[t.ID]; known {
-			delete(mine, t.ID)
-		} else if !m.knows(t.ID) {
-			m.clearLeft(t)
+	seen := map[queue.TicketID]bool{}
+	for after := (queue.TicketID{}); ; {
+		const page = 1000
+		call, cancel := m.opContext()
+		tickets, err := m.queue.TicketsOfSession(call, session, after, page)
+		cancel()
+		if err != nil || ctx.Err() != nil {
+			return
 		}
-	}
-	for _, a := range mine {
-		if a.lease.ID() == session {
-			m.tickets.restore(a)
+		if len(tickets) == 0 {
+			break
 		}
-	}
-}
-
-// knows reports whether a run of this process covers the ticket. Numbers are in a run before their ticket is written.
-func (m *Manager) knows(id queue.TicketID) bool {
-	l := m.lineOf(id.Lock)
-	if l == nil {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, r := range l.runs {
-		for _, a := range r.arrivals {
-			if a.Lo == id.Lo {
-				return true
+		for i := range tickets {
+			after = tickets[i].ID
+			seen[after] = true
+			if !m.tickets.knows(after) {
+				m.clearLeft(&tickets[i])
 			}
 		}
 	}
-	return false
+	for _, a := range mine {
+		if a.lease.ID() == session && !seen[a.id()] {
+			m.tickets.restore(a)
+		}
+	}
 }
 
 // clearLeft ends a range of this session that nothing here stands behind any more: a write of which no reply ever came.

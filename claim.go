@@ -79,7 +79,9 @@ type run struct {
 	next     int           // claims before it have been granted or are over
 	inUse    int64         // units of granted claims
 	given    []queue.Range // numbers given back (settled, or being settled), sorted
+	granted  bool          // a claim was granted: see line.capacity
 	gone     bool          // all is given back
+	trimmed  clock.Instant // when trim last gave numbers back
 }
 
 // arrival is the numbers of one enqueue, and their ticket.
@@ -98,10 +100,10 @@ type arrival struct {
 // pass notes that the claim on numbers up to n is over.
 func (a *arrival) pass(n int64) { a.passed.Store(max(a.passed.Load(), n)) }
 
-// capacity is how many units of the run are admitted and not given back, when the lock's frontier is at least frontier. The
+// admitted is how many numbers of the run are admitted and not given back, when the lock's frontier is at least frontier. The
 // state that frontier was read from admitted all numbers of the run up to it that were not settled then;
 // what was given back since is taken off, whether it was settled in that state or not.
-func (r *run) capacity(frontier int64) int64 {
+func (r *run) admitted(frontier int64) int64 {
 	n := min(frontier, r.Hi) - r.Lo + 1
 	if n <= 0 {
 		return 0
@@ -114,7 +116,7 @@ func (r *run) capacity(frontier int64) int64 {
 	return n
 }
 
-// waiters is the number of claims that wait in the run.
+// waits reports whether a claim of the run waits, and moves next to the first.
 func (r *run) waits() bool {
 	for ; r.next < len(r.claims); r.next++ {
 		if r.claims[r.next].state == queued {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/internal/clock"
 	"github.com/fairlock/fairlock/queue"
@@ -133,7 +134,11 @@ func (l *line) arrive(units int64, send func(context.Context, queue.Arrival) (qu
 // notAsked ends an attempt that brought no numbers, and goes on with the next: at once for new callers when there was
 // nothing left to ask for, after a pause when it failed, never when repeating cannot help.
 func (l *line) notAsked(batch []*claim, err error) {
-	permanent := queue.Permanent(err) || l.m.isClosed()
+	permanent := queue.Permanent(err)
+	if l.m.isClosed() {
+		permanent = true
+		err = errors.Join(ErrClosed, err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lastErr = err
@@ -190,6 +195,11 @@ func (l *line) placed(batch []*claim, place queue.Place, lease *reaper.Lease, se
 		}
 		r.claims = append(r.claims, c)
 	}
+	if l.m.isClosed() {
+		// Close has walked over the lines, or waits for this mutex to walk over this one: nothing is granted any more.
+		l.closeRun(r)
+		return
+	}
 	l.m.tickets.watch(a)
 	l.learnLocked(place.View)
 	if r.gone {
@@ -221,15 +231,19 @@ func (l *line) joinRun(a *arrival) *run {
 // learnLocked takes in what a majority-committed lock document said. The caller holds mu.
 func (l *line) learnLocked(v queue.View) (granted int64) {
 	l.reached = max(l.reached, v.Reached)
-	for _, r := range l.runs {
+	for _, r := range l.runs { // voidLocked replaces l.runs, this walk goes on over the old one
 		// A number that we have not settled is settled: somebody else did it, or the document was made anew.
 		if v.Settled >= r.lowestOpen() {
 			l.voidLocked(r, LostSettled)
 		}
 	}
-	if v.Frontier > l.frontier {
-		l.frontier = v.Frontier
+	frontier := v.Frontier
+	if l.shape.Permits == 1 && v.Settled >= 0 {
+		// The frontier also passes over numbers that were settled out of order, and ours may be one of them (its session
+		// was ended by hand). With one permit settled says the same without that doubt: the head is the number after it.
+		frontier = v.Settled + 1
 	}
+	l.frontier = max(l.frontier, frontier)
 	return l.admitLocked()
 }
 
@@ -237,8 +251,7 @@ func (l *line) learnLocked(v queue.View) (granted int64) {
 // a bigger one) and we can be sure that no reaper has settled its number. The caller holds mu.
 func (l *line) admitLocked() (granted int64) {
 	for _, r := range l.runs {
-		capacity := r.capacity(l.frontier)
-		for r.waits() && r.inUse+r.claims[r.next].units <= capacity {
+		for r.waits() && r.inUse+r.claims[r.next].units <= l.capacity(r) {
 			c := r.claims[r.next]
 			lock := newLock(l, c)
 			if !lock.trusted() {
@@ -246,6 +259,7 @@ func (l *line) admitLocked() (granted int64) {
 				break
 			}
 			c.move(held)
+			r.granted = true
 			r.inUse += c.units
 			r.next++
 			c.lock = lock
@@ -257,6 +271,17 @@ func (l *line) admitLocked() (granted int64) {
 	l.m.stats.grants.Add(granted)
 	l.watchLocked()
 	return granted
+}
+
+// capacity is how many units of the run may be in use. With one permit, a run of which a claim was granted is the head of the
+// queue until it ends: a granted number is admitted and not settled, so with one permit it is the first such number, all
+// before it are settled, and nobody else's lies inside the run. Whatever number of it is the lowest one left, nobody can be
+// admitted before that one is settled. The caller holds mu.
+func (l *line) capacity(r *run) int64 {
+	if l.shape.Permits == 1 && r.granted {
+		return 1
+	}
+	return r.admitted(l.frontier)
 }
 
 // release ends a claim that is queued or granted, and returns the settling of its numbers if it is written now. The
@@ -274,6 +299,7 @@ func (l *line) release(c *claim) *settling {
 	c.from.pass(c.num.Hi)
 	s := l.settleIdle(r)
 	if !r.gone {
+		l.trim(r)
 		l.admitLocked()
 	}
 	l.watchLocked()
@@ -287,26 +313,77 @@ func (l *line) settleIdle(r *run) *settling {
 		return nil
 	}
 	idle := r.idle()
-	if len(idle) == 0 {
+	switch {
+	case len(idle) == 0 && r.inUse > 0:
+		return nil
+	case len(idle) == 0:
+		l.removeRun(r)
+		l.m.spawn(func() { l.m.tickets.finish(r.arrivals) })
 		return nil
 	}
-	last := r.inUse == 0
-	s := &settling{line: l, ranges: idle, done: make(chan struct{})}
-	for _, a := range r.arrivals {
-		s.arrival = max(s.arrival, a.index)
-	}
-	if last {
+	s := &settling{line: l, ranges: idle, arrival: r.arrivals[len(r.arrivals)-1].index, done: make(chan struct{})}
+	if r.inUse == 0 {
 		s.drop = r.arrivals
 		l.removeRun(r)
-		// With one permit, a run whose first number was admitted is all that stood before what follows it.
-		if l.shape.Permits == 1 && l.frontier >= r.Lo {
+		if l.shape.Permits == 1 && r.granted { // see capacity: nothing was left before what follows the run
 			s.opens = r.Hi + 1
 		}
 	} else {
-		r.given = queue.Merge(append(r.given, idle...))
+		l.give(r, s)
 	}
 	l.m.settle(s)
 	return s
+}
+
+// give notes that the numbers of a settling are given back while the run goes on, and ends the tickets of arrivals that have
+// no other. The caller holds mu.
+func (l *line) give(r *run, s *settling) {
+	r.given = queue.Merge(append(r.given, s.ranges...))
+	var keep []*arrival
+	for _, a := range r.arrivals {
+		if len(queue.Subtract(a.Range, r.given)) == 0 {
+			s.drop = append(s.drop, a)
+		} else {
+			keep = append(keep, a)
+		}
+	}
+	r.arrivals = keep
+}
+
+// trimPause is the least time between two trims of a run.
+const trimPause = time.Second
+
+// trim gives back the numbers at the front of a run whose claims are over, now and then and in the background. A process in
+// which somebody always waits would otherwise never settle anything, and the run, its tickets and what Inspect shows would grow
+// without end. The caller holds mu.
+func (l *line) trim(r *run) {
+	now := l.m.clock.Now()
+	if r.trimmed == 0 {
+		r.trimmed = now
+	}
+	if now.Sub(r.trimmed) < trimPause {
+		return
+	}
+	r.trimmed = now
+	n := 0
+	for n < len(r.claims) && r.claims[n].state == over {
+		n++
+	}
+	if n == 0 || n == len(r.claims) {
+		return
+	}
+	front := queue.Range{Lo: r.Lo, Hi: r.claims[n].num.Lo - 1}
+	s := &settling{line: l, ranges: queue.Subtract(front, r.given), arrival: r.arrivals[0].index, done: make(chan struct{})}
+	l.give(r, s)
+	r.claims = append([]*claim(nil), r.claims[n:]...)
+	r.next = max(r.next-n, 0)
+	r.Lo = front.Hi + 1
+	r.given = queue.Clip(r.given, r.Range)
+	if len(s.ranges) > 0 {
+		l.m.settle(s)
+	} else {
+		l.m.spawn(func() { l.m.tickets.finish(s.drop) })
+	}
 }
 
 func (l *line) removeRun(r *run) {
@@ -338,9 +415,20 @@ func (l *line) voidLocked(r *run, why LossReason) {
 		l.m.stats.requeued.Add(int64(len(again)))
 		l.pending = append(again, l.pending...)
 	}
-	l.m.settle(&settling{line: l, ranges: queue.Subtract(r.Range, r.given), drop: r.arrivals, done: make(chan struct{})})
+	l.settleVoid(&settling{line: l, ranges: queue.Subtract(r.Range, r.given), drop: r.arrivals, done: make(chan struct{})},
+		why == LostTicket && r.inUse > 0)
 	l.ask()
 	l.watchLocked()
+}
+
+// settleVoid settles void numbers. When it is this process's own verdict and somebody held them, it gives the holder the
+// time to stop: nobody else has settled them, and reapers wait for as long.
+func (l *line) settleVoid(s *settling, held bool) {
+	if held {
+		l.m.after(l.m.cfg.Margin, func() { l.m.settle(s) })
+		return
+	}
+	l.m.settle(s)
 }
 
 // watchLocked keeps the watcher informed whether an event can help anybody here. The caller holds mu.
@@ -350,7 +438,6 @@ func (l *line) watchLocked() {
 	case r != nil && !l.watched:
 		l.watched = true
 		l.m.watcher.Wait(l.name, r.arrivals[0].sent)
-		l.m.reaper.Poke()
 	case r == nil && l.watched:
 		l.watched = false
 		l.m.watcher.Leave(l.name)
@@ -360,11 +447,12 @@ func (l *line) watchLocked() {
 // firstBlocked is the first run with a claim that only somebody else's leaving can help. The caller holds mu.
 func (l *line) firstBlocked() *run {
 	for _, r := range l.runs {
-		need := r.Hi
-		if l.shape.Permits == 1 {
-			need = r.Lo // from there on the run passes the lock on by itself
+		if !r.waits() {
+			continue
 		}
-		if l.frontier < need && r.waits() {
+		// With one permit a run that has it passes it on by itself. With more, leaving claims of the run can help too, but
+		// not only they, until all of it is admitted.
+		if l.shape.Permits == 1 && l.capacity(r) < r.claims[r.next].units || l.shape.Permits > 1 && l.frontier < r.Hi {
 			return r
 		}
 	}
@@ -411,8 +499,11 @@ func (l *line) checkGone() {
 		ctx, cancel := l.m.opContext()
 		defer cancel()
 		gone, err := l.m.queue.Gone(ctx, l.name)
+		var v queue.View
+		var found bool
 		if err == nil && !gone {
-			_, _, err = l.m.queue.View(ctx, l.name) // there, but perhaps not one of ours
+			// There, but perhaps made anew, or not one of ours.
+			v, found, err = l.m.queue.View(ctx, l.name)
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -421,6 +512,9 @@ func (l *line) checkGone() {
 			l.lastErr = err
 			l.m.log().Warn("fairlock: lock document", "lock", l.name, "error", err)
 			return
+		}
+		if found {
+			l.learnLocked(v)
 		}
 		if !gone {
 			return
@@ -478,39 +572,32 @@ func (l *line) voidArrival(r *run, a *arrival) {
 		l.voidLocked(r, LostTicket)
 		return
 	}
-	var again []*claim
+	wasHeld := false
+	var again, keep []*claim
 	for _, c := range r.claims {
-		if c.from != a {
-			continue
-		}
-		switch c.state {
-		case held:
+		switch {
+		case c.from != a:
+			keep = append(keep, c)
+		case c.state == held:
+			wasHeld = true
 			c.lock.lose(LostTicket)
 			r.inUse -= c.units
 			c.run = &run{gone: true}
-		case queued:
+		case c.state == queued:
 			c.move(pending)
 			again = append(again, c)
 		}
 	}
-	keep := r.claims[:0:0]
-	for _, c := range r.claims {
-		if c.from != a {
-			keep = append(keep, c)
-		}
-	}
 	r.claims, r.next = keep, 0
-	open := queue.Subtract(a.Range, r.given)
-	r.given = queue.Merge(append(r.given, a.Range))
-	for i, of := range r.arrivals {
-		if of == a {
-			r.arrivals = append(r.arrivals[:i:i], r.arrivals[i+1:]...)
-			break
-		}
-	}
+	s := &settling{line: l, ranges: queue.Subtract(a.Range, r.given), done: make(chan struct{})}
+	l.give(r, s)
+	l.settleVoid(s, wasHeld)
 	l.m.stats.requeued.Add(int64(len(again)))
 	l.pending = append(again, l.pending...)
-	l.m.settle(&settling{line: l, ranges: open, drop: []*arrival{a}, done: make(chan struct{})})
+	if wasHeld && l.shape.Permits == 1 {
+		// The numbers behind it in the run are not admitted before it is settled, Margin from now, and are then by that fact.
+		r.granted = false
+	}
 	l.settleIdle(r)
 	l.admitLocked()
 	l.ask()

@@ -37,6 +37,8 @@ func newLock(l *line, c *claim) *Lock {
 
 // start begins the hold. The caller holds the line's mutex.
 func (l *Lock) start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if d := l.claim.opts.maxHold; d > 0 {
 		l.holdUntil = l.line.m.clock.Now().Add(d)
 		l.holdTimer = time.AfterFunc(d, l.holdOver)
@@ -157,6 +159,16 @@ func (l *Lock) loseLocked(why LossReason) {
 	}
 	if why != LostClosed {
 		m.after(m.cfg.Margin, func() { l.giveBack() })
+	}
+}
+
+// discard ends a lock that its caller never got.
+func (l *Lock) discard() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.released = true
+	if l.holdTimer != nil {
+		l.holdTimer.Stop()
 	}
 }
 

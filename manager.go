@@ -101,7 +101,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		for _, l := range m.allLines() {
 			l.close()
 		}
-		m.watcher.Close()
+		m.spawn(m.watcher.Close)
 	}
 	var err error
 	select {
@@ -136,20 +136,25 @@ func (l *line) close() {
 	}
 	l.pending = nil
 	for _, r := range append([]*run(nil), l.runs...) {
-		l.removeRun(r)
-		for _, c := range r.claims {
-			switch c.state {
-			case queued:
-				l.failLocked(c, ErrClosed)
-			case held:
-				c.lock.lose(LostClosed)
-				c.move(over)
-				l.m.unref(l)
-			}
-		}
-		l.m.settle(&settling{line: l, ranges: queue.Subtract(r.Range, r.given), drop: r.arrivals, done: make(chan struct{})})
+		l.closeRun(r)
 	}
 	l.watchLocked()
+}
+
+// closeRun gives a run back at once, whatever it is used for. The caller holds mu.
+func (l *line) closeRun(r *run) {
+	l.removeRun(r)
+	for _, c := range r.claims {
+		switch c.state {
+		case queued:
+			l.failLocked(c, ErrClosed)
+		case held:
+			c.lock.lose(LostClosed)
+			c.move(over)
+			l.m.unref(l)
+		}
+	}
+	l.m.settle(&settling{line: l, ranges: queue.Subtract(r.Range, r.given), drop: r.arrivals, done: make(chan struct{})})
 }
 
 // enter counts a call in and returns the line of the lock. The caller must call tasks.done when it leaves, and ends its
@@ -249,6 +254,9 @@ func (m *Manager) session() (*reaper.Lease, error) {
 			m.mu.Unlock()
 			return nil, errNotTrusted
 		}
+	}
+	if m.lease != nil && m.lease.State() == reaper.Ended {
+		m.lease = nil // it ended before it was stored here, and leaseMoved did not find it
 	}
 	if m.lease != nil {
 		lease := m.lease

@@ -28,8 +28,11 @@ const (
 type ticket struct {
 	state  ticketState
 	ok     atomic.Bool // state is standing; read by whoever judges trust
-	marked int64       // passed as last written; keeper's goroutine only
+	marked int64       // passed as last written
 }
+
+// id is the id of the arrival's ticket.
+func (a *arrival) id() queue.TicketID { return queue.TicketID{Lock: a.line.name, Lo: a.Lo} }
 
 // trusted reports whether the numbers can be trusted as far as the ticket goes, at now: it was acknowledged in time, or
 // the time in which no reaper can act without one is not over.
@@ -48,13 +51,14 @@ type keeper struct {
 	writers *semaphore.Weighted // bounds the writes at a time
 	wake    chan struct{}       // capacity 1: the list was empty and is not any more
 
-	mu    sync.Mutex // guards all below, and the state of every ticket
-	young []*arrival // not due, in the order of sent
-	stand map[*arrival]struct{}
+	mu      sync.Mutex                  // guards all below, and the state of every ticket
+	young   []*arrival                  // not due, in about the order of sent
+	open    map[queue.TicketID]*arrival // whose ticket may be in the database: from writing to finished
+	marking bool                        // a goroutine of mark's is at work
 }
 
 func newKeeper(m *Manager) *keeper {
-	return &keeper{m: m, writers: semaphore.NewWeighted(32), wake: make(chan struct{}, 1), stand: map[*arrival]struct{}{}}
+	return &keeper{m: m, writers: semaphore.NewWeighted(32), wake: make(chan struct{}, 1), open: map[queue.TicketID]*arrival{}}
 }
 
 // watch takes charge of a new arrival.
@@ -108,6 +112,7 @@ func (k *keeper) start() (next time.Duration, any bool) {
 				return left, true
 			}
 			a.ticket.state = writing
+			k.open[a.id()] = a
 			k.m.spawn(func() { k.write(a) })
 		}
 		k.young[0] = nil
@@ -121,8 +126,7 @@ func (k *keeper) start() (next time.Duration, any bool) {
 // then a reaper may have buried the number, settled it, and taken its tombstone away again.
 func (k *keeper) write(a *arrival) {
 	t := queue.Ticket{
-		ID: queue.TicketID{Lock: a.line.name, Lo: a.Lo}, Hi: a.Hi, Session: a.lease.ID(),
-		Arrival: a.index, Weight: a.weight, Labels: a.labels,
+		ID: a.id(), Hi: a.Hi, Session: a.lease.ID(), Arrival: a.index, Weight: a.weight, Labels: a.labels,
 	}
 	err := k.put(a, t)
 	k.mu.Lock()
@@ -132,7 +136,6 @@ func (k *keeper) write(a *arrival) {
 	case err == nil:
 		a.ticket.state = standing
 		a.ticket.ok.Store(true)
-		k.stand[a] = struct{}{}
 	default:
 		a.ticket.state = failed
 	}
@@ -188,10 +191,10 @@ func (k *keeper) finish(arrivals []*arrival) {
 	k.mu.Lock()
 	for _, a := range arrivals {
 		if a.ticket.state == standing || a.ticket.state == failed {
-			ids = append(ids, queue.TicketID{Lock: a.line.name, Lo: a.Lo})
+			ids = append(ids, a.id())
 		}
 		a.ticket.state = finished
-		delete(k.stand, a)
+		delete(k.open, a.id())
 	}
 	k.mu.Unlock()
 	k.drop(ids)
@@ -217,33 +220,58 @@ func (k *keeper) drop(ids []queue.TicketID) {
 	}
 }
 
-// mark tells the tickets of runs that pass the lock on inside this process how far they are, for people.
+// mark tells the tickets of runs that pass the lock on inside this process how far they are, for people. The calls have a
+// goroutine of their own: tickets that are due must not wait for them.
 func (k *keeper) mark() {
 	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.marking {
+		return
+	}
 	var behind []*arrival
-	for a := range k.stand {
-		if passed := a.passed.Load(); passed > a.ticket.marked && passed < a.Hi {
+	for _, a := range k.open {
+		if passed := a.passed.Load(); a.ticket.state == standing && passed > a.ticket.marked && passed < a.Hi {
 			a.ticket.marked = passed
 			behind = append(behind, a)
 		}
 	}
-	k.mu.Unlock()
-	for _, a := range behind {
-		ctx, cancel := k.m.opContext()
-		_ = k.m.queue.MarkPassed(ctx, queue.TicketID{Lock: a.line.name, Lo: a.Lo}, a.lease.ID(), a.passed.Load())
-		cancel()
+	if len(behind) == 0 {
+		return
 	}
+	k.marking = true
+	k.m.spawn(func() {
+		for _, a := range behind {
+			ctx, cancel := k.m.opContext()
+			err := k.m.queue.MarkPassed(ctx, a.id(), a.lease.ID(), a.passed.Load())
+			cancel()
+			if err != nil {
+				break // the next mark says more
+			}
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.marking = false
+	})
 }
 
-// standingOf returns the arrivals that have tickets, by the ticket's id, for the audit.
-func (k *keeper) standingOf() map[queue.TicketID]*arrival {
+// standing returns the arrivals whose tickets should stand in the database.
+func (k *keeper) standing() []*arrival {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := make(map[queue.TicketID]*arrival, len(k.stand))
-	for a := range k.stand {
-		all[queue.TicketID{Lock: a.line.name, Lo: a.Lo}] = a
+	var all []*arrival
+	for _, a := range k.open {
+		if a.ticket.state == standing {
+			all = append(all, a)
+		}
 	}
 	return all
+}
+
+// knows reports whether this process stands behind the ticket, or has not finished with it.
+func (k *keeper) knows(id queue.TicketID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.open[id] != nil
 }
 
 // restore writes a ticket again that was seen to be missing (its collection was dropped, or somebody deleted it). The write
@@ -252,8 +280,7 @@ func (k *keeper) restore(a *arrival) {
 	ctx, cancel := k.m.opContext()
 	defer cancel()
 	err := k.m.queue.PutTicket(ctx, queue.Ticket{
-		ID: queue.TicketID{Lock: a.line.name, Lo: a.Lo}, Hi: a.Hi, Session: a.lease.ID(),
-		Arrival: a.index, Weight: a.weight, Labels: a.labels,
+		ID: a.id(), Hi: a.Hi, Session: a.lease.ID(), Arrival: a.index, Weight: a.weight, Labels: a.labels,
 	}, k.m.clock.Now().Sub(a.sent))
 	switch {
 	case errors.Is(err, queue.ErrTombstone):
@@ -262,7 +289,6 @@ func (k *keeper) restore(a *arrival) {
 		if lost {
 			a.ticket.state = failed
 			a.ticket.ok.Store(false)
-			delete(k.stand, a)
 		}
 		k.mu.Unlock()
 		if lost {
@@ -270,6 +296,6 @@ func (k *keeper) restore(a *arrival) {
 		}
 	case err == nil && k.isFinished(a):
 		// It was settled and its ticket deleted while this write was on its way.
-		k.drop([]queue.TicketID{{Lock: a.line.name, Lo: a.Lo}})
+		k.drop([]queue.TicketID{a.id()})
 	}
 }

@@ -68,8 +68,8 @@ func (c *Collections) arrive(ctx context.Context, name string, shape Shape, a Ar
 
 // Settle implements [Store]. The filter leaves out a document in which all is settled already, so whether one was matched
 // is the answer and no document has to be returned (an updateOne costs the server a quarter less than a findAndModify).
-// "Not matched" can come from a server that is no longer the primary; it then says only that these numbers were settled
-// at an earlier time, which stays true. Never an upsert: a missing document is a dropped lock.
+// "Not matched" says that the numbers were settled before, which stays true however old the server's state is, or that the server
+// does not know them: the document is gone, or was made anew. Never an upsert: a missing document is a dropped lock.
 func (c *Collections) Settle(ctx context.Context, name string, ranges []Range, arrival int64) (bool, error) {
 	var open bson.A
 	var last int64

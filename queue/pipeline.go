@@ -105,8 +105,9 @@ func settlePipeline(ranges []Range, arrival int64) mongo.Pipeline {
 	calls := op("$and", op("$gt", "$frontier", "$was"), op("$gt", "$issued", "$was"))
 	return mongo.Pipeline{
 		set(to("done", reduce(ranges, "$done", unionExpr("$$value", "$$this")))),
-		// Ranges in done have no neighbours, so only the first can touch settled. When done is empty (it cannot be
-		// here) the comparison with a missing value is true and $max ignores it.
+		// What was settled already comes off first. Ranges in done have no neighbours, so only the first of the rest can
+		// touch settled. When there is none the comparison with a missing value is true and $max ignores it.
+		set(to("done", filter("$done", op("$gt", "$$t.hi", "$settled")))),
 		set(to("settled", cond(op("$lte", field(first, "lo"), op("$add", "$settled", int64(1))),
 			op("$max", "$settled", field(first, "hi")), "$settled"))),
 		set(to("done", filter("$done", op("$gt", "$$t.hi", "$settled")))),

@@ -72,6 +72,17 @@ func Subtract(r Range, have []Range) []Range {
 	return gaps
 }
 
+// Clip returns the parts of ranges that lie in r.
+func Clip(ranges []Range, r Range) []Range {
+	var in []Range
+	for _, x := range ranges {
+		if x = (Range{max(x.Lo, r.Lo), min(x.Hi, r.Hi)}); x.Lo <= x.Hi {
+			in = append(in, x)
+		}
+	}
+	return in
+}
+
 // Merge sorts ranges and joins those that overlap or follow one another. It may use the memory of ranges.
 func Merge(ranges []Range) []Range {
 	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })

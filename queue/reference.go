@@ -47,10 +47,8 @@ func (l *Reference) Settle(ranges []Range, arrival int64) bool {
 	for _, r := range ranges {
 		l.Done = union(l.Done, r)
 	}
-	if l.Done[0].Lo <= l.Settled+1 {
+	for len(l.Done) > 0 && l.Done[0].Lo <= l.Settled+1 {
 		l.Settled = max(l.Settled, l.Done[0].Hi)
-	}
-	for len(l.Done) > 0 && l.Done[0].Hi <= l.Settled {
 		l.Done = l.Done[1:]
 	}
 	was := l.Frontier

@@ -49,8 +49,8 @@ type Store interface {
 	Bury(ctx context.Context, name string, gaps []Range) ([]Range, error)
 	// Tickets reads tickets and tombstones of one lock that begin at a number up to hi, in order.
 	Tickets(ctx context.Context, name string, hi int64, limit int) ([]Ticket, error)
-	// TicketsOfSession reads a session's tickets.
-	TicketsOfSession(ctx context.Context, session string, limit int) ([]Ticket, error)
+	// TicketsOfSession pages through a session's tickets after the given id, in order.
+	TicketsOfSession(ctx context.Context, session string, after TicketID, limit int) ([]Ticket, error)
 	// AllTickets pages through all tickets after the given id, in order.
 	AllTickets(ctx context.Context, after TicketID, limit int) ([]Ticket, error)
 }

@@ -63,9 +63,14 @@ func (c *Collections) PutTicket(ctx context.Context, t Ticket, age time.Duration
 		orElse("at", op("$subtract", "$$NOW", age.Milliseconds())),
 		to("puts", op("$add", op("$ifNull", "$puts", int64(0)), int64(1))),
 	)}
-	_, err := c.tickets.UpdateOne(ctx, bson.D{{Key: "_id", Value: t.ID}, {Key: "session", Value: t.Session}}, p,
-		options.UpdateOne().SetUpsert(true))
-	if mongo.IsDuplicateKeyError(err) {
+	mine := bson.D{{Key: "_id", Value: t.ID}, {Key: "session", Value: t.Session}}
+	_, err := c.tickets.UpdateOne(ctx, mine, p, options.UpdateOne().SetUpsert(true))
+	if !mongo.IsDuplicateKeyError(err) {
+		return wrap(t.ID.Lock, err)
+	}
+	// A tombstone, or an earlier attempt of ours that came in between: only then does the filter match now.
+	res, err := c.tickets.UpdateOne(ctx, mine, p)
+	if err == nil && res.MatchedCount == 0 {
 		return ErrTombstone
 	}
 	return wrap(t.ID.Lock, err)
@@ -180,8 +185,8 @@ func ticketsUpTo(name string, hi int64) bson.D {
 }
 
 // TicketsOfSession implements [Store].
-func (c *Collections) TicketsOfSession(ctx context.Context, session string, limit int) ([]Ticket, error) {
-	return c.findTickets(ctx, bson.D{{Key: "session", Value: session}}, limit)
+func (c *Collections) TicketsOfSession(ctx context.Context, session string, after TicketID, limit int) ([]Ticket, error) {
+	return c.findTickets(ctx, bson.D{{Key: "session", Value: session}, {Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}, limit)
 }
 
 // AllTickets implements [Store].

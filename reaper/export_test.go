@@ -7,7 +7,7 @@ import (
 
 // Examine is one look without the counting and the logging of it.
 func (r *Reaper) Examine(ctx context.Context, t Target) (time.Duration, error) {
-	return r.examine(ctx, t)
+	return r.examine(ctx, t, true)
 }
 
 // SweepOnce is one sweep.

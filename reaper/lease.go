@@ -184,15 +184,19 @@ func (l *Lease) extend(sent clock.Instant) {
 		l.noteLapse()
 	}
 	l.mu.Lock()
-	l.until.Store(max(l.until.Load(), int64(l.trustedFrom(sent))))
-	was := l.state
-	if was == Lapsed && l.cfg.Clock.Now() < l.Until() {
+	was := l.Until()
+	l.until.Store(max(int64(was), int64(l.trustedFrom(sent))))
+	// Between the check and the store the old end may have passed: no lapse, since the reply was here in time, but a
+	// grant may have been refused in that moment, and is to be tried again.
+	again := l.cfg.Clock.Now() >= was
+	if l.state == Lapsed && l.cfg.Clock.Now() < l.Until() {
 		l.moveLocked(Live)
+		again = true
 	}
-	now := l.state
+	again = again && l.state == Live
 	l.mu.Unlock()
-	if now != was {
-		l.cfg.Changed(l, now)
+	if again {
+		l.cfg.Changed(l, Live)
 	}
 }
 

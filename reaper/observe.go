@@ -2,6 +2,7 @@ package reaper
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -92,3 +93,8 @@ func (s *sightings) gap(lock string, now clock.Instant, gaps []queue.Range, grac
 
 // forgetGaps drops what is known of a lock.
 func (s *sightings) forgetGaps(lock string) { delete(s.gaps, lock) }
+
+// keepGaps drops what is known of all locks that keep does not want.
+func (s *sightings) keepGaps(keep func(lock string) bool) {
+	maps.DeleteFunc(s.gaps, func(lock string, _ []gapSeen) bool { return !keep(lock) })
+}

@@ -48,7 +48,6 @@ type Counts struct {
 type Reaper struct {
 	cfg    Config
 	counts Counts
-	poke   chan struct{} // capacity 1: a wake-up is enough, however many asked
 	seen   *sightings
 	due    map[string]clock.Instant // next look at each target
 	moved  map[string]queue.View    // of busy locks at the last sweep, to pass over those that move
@@ -70,21 +69,13 @@ const mostStood = 4
 // New returns a reaper that does nothing until Run.
 func New(cfg Config) *Reaper {
 	return &Reaper{
-		cfg: cfg, poke: make(chan struct{}, 1), seen: newSightings(),
+		cfg: cfg, seen: newSightings(),
 		due: map[string]clock.Instant{}, moved: map[string]queue.View{}, stood: map[string]standing{},
 	}
 }
 
 // Counts returns the live counters.
 func (r *Reaper) Counts() *Counts { return &r.counts }
-
-// Poke makes Run look at its targets now: there is a new one.
-func (r *Reaper) Poke() {
-	select {
-	case r.poke <- struct{}{}:
-	default:
-	}
-}
 
 // tick is the time between two looks of a waiter near the head. A death is noticed one ttl after the look that first
 // saw the last beat, so tick is what it costs above ttl.
@@ -100,7 +91,6 @@ func (r *Reaper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-r.poke:
 		}
 		next := r.lookAtTargets(ctx)
 		if now := r.cfg.Clock.Now(); now >= sweepAt {
@@ -112,26 +102,20 @@ func (r *Reaper) Run(ctx context.Context) {
 	}
 }
 
-// lookAtTargets looks at those that are due and returns the time to the next. With no targets it does nothing: a process that
-// only holds, or idles, sends nothing here.
+// lookAtTargets looks at those that are due and returns the time to the next walk. With no targets it makes no call: a
+// process that only holds, or idles, sends nothing here.
 func (r *Reaper) lookAtTargets(ctx context.Context) time.Duration {
-	next := r.cfg.TTL
+	next := r.tick()
 	live := map[string]bool{}
 	for _, t := range r.cfg.Targets() {
 		live[t.Name] = true
 		now := r.cfg.Clock.Now()
 		period := min(r.tick()*time.Duration(1+t.Ahead/8), max(r.cfg.TTL/2, r.tick()))
-		due, known := r.due[t.Name]
-		if !known {
-			// Long waits only: one that ends before the first look costs nothing here.
-			due = now.Add(r.tick())
-		}
-		if due > now {
-			r.due[t.Name] = due
+		if due := r.due[t.Name]; due > now { // a new one is due at once
 			next = min(next, due.Sub(now))
 			continue
 		}
-		soon := r.look(ctx, t)
+		soon := r.look(ctx, t, true)
 		if ctx.Err() != nil {
 			return next
 		}
@@ -155,17 +139,17 @@ func (r *Reaper) lookAtTargets(ctx context.Context) time.Duration {
 const mostTickets = 2000
 
 // look examines what stands before t and clears what is dead. It returns the time after which something that is
-// watched now will be ripe, or 0. Failures are logged and left to the next look: all evidence is kept.
-func (r *Reaper) look(ctx context.Context, t Target) time.Duration {
+// watched now will be ripe, or 0. again says that the same target will be looked at again soon. Failures are logged and left to the next look: all evidence is kept.
+func (r *Reaper) look(ctx context.Context, t Target, again bool) time.Duration {
 	r.counts.Looks.Add(1)
-	soon, err := r.examine(ctx, t)
+	soon, err := r.examine(ctx, t, again)
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Log.Warn("fairlock: reaper", "lock", t.Name, "error", err)
 	}
 	return soon
 }
 
-func (r *Reaper) examine(ctx context.Context, t Target) (time.Duration, error) {
+func (r *Reaper) examine(ctx context.Context, t Target, again bool) (time.Duration, error) {
 	call, cancel := context.WithTimeout(ctx, r.cfg.OpTimeout)
 	defer cancel()
 	v, found, err := r.cfg.Queue.View(call, t.Name)
@@ -210,7 +194,7 @@ func (r *Reaper) examine(ctx context.Context, t Target) (time.Duration, error) {
 	if len(ripe) > 0 {
 		return soon, r.bury(call, t.Name, queue.Merge(ripe))
 	}
-	if len(gaps) == 0 && hi == min(t.Below-1, v.Issued) {
+	if again && len(gaps) == 0 && hi == min(t.Below-1, v.Issued) {
 		r.stood[t.Name] = standing{settled: v.Settled, hi: hi, done: len(v.Done), owners: f.owners}
 	}
 	return soon, nil
@@ -390,7 +374,7 @@ func (r *Reaper) clear(ctx context.Context, name string, tickets []queue.Ticket)
 func (r *Reaper) clearSessions(ctx context.Context, ids []string) error {
 	for _, id := range ids {
 		for {
-			tickets, err := r.cfg.Queue.TicketsOfSession(ctx, id, 1000)
+			tickets, err := r.cfg.Queue.TicketsOfSession(ctx, id, queue.TicketID{}, 1000)
 			if err != nil {
 				return err
 			}

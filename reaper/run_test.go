@@ -79,7 +79,6 @@ func (b *bed) run(targets func() []reaper.Target) *reaper.Reaper {
 	ctx, stop := context.WithCancel(b.ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
-	r.Poke()
 	b.t.Cleanup(func() { stop(); <-done })
 	return r
 }
@@ -142,8 +141,8 @@ func TestNobodyWaitsNoCalls(t *testing.T) {
 	})
 }
 
-// TestPoke: a new target is looked at one tick after the poke, not after the pause of an idle reaper.
-func TestPoke(t *testing.T) {
+// TestNewTargetIsLookedAtWithinATick: also by a reaper that had nothing to look at for long.
+func TestNewTargetIsLookedAtWithinATick(t *testing.T) {
 	bubble(t, func(b *bed) {
 		p := b.place(name, "s")
 		b.lease()
@@ -154,10 +153,9 @@ func TestPoke(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(time.Millisecond) // it sleeps for up to a ttl now
+		time.Sleep(20*ttl + time.Millisecond)
 		wait.Store(true)
-		r.Poke()
-		time.Sleep(r.Tick() + time.Millisecond)
+		time.Sleep(r.Tick())
 		require.EqualValues(b.t, 1, r.Counts().Looks.Load())
 	})
 }

@@ -17,7 +17,7 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 func (r *Reaper) sweep(ctx context.Context) {
 	mine, watch := r.cfg.Sweep(ctx)
 	for _, t := range watch {
-		r.look(ctx, t)
+		r.look(ctx, t, false)
 	}
 	if !mine || ctx.Err() != nil {
 		return
@@ -55,7 +55,7 @@ func (r *Reaper) sweepSessions(ctx context.Context) error {
 				return err
 			}
 		}
-		if len(page) < sweepPage {
+		if len(page) == 0 {
 			return nil
 		}
 	}
@@ -82,18 +82,20 @@ func (r *Reaper) sweepTickets(ctx context.Context) error {
 				owners[t.Session] = append(owners[t.Session], t)
 			}
 		}
-		err = r.bounded(ctx, func(ctx context.Context) error { return r.dropGarbage(ctx, byLock) })
+		grace := map[string]time.Duration{}
+		err = r.bounded(ctx, func(ctx context.Context) error { return r.dropGarbage(ctx, byLock, grace) })
 		if err != nil {
 			return err
 		}
-		err = r.bounded(ctx, func(ctx context.Context) error { return r.judgeVanished(ctx, owners) })
+		err = r.bounded(ctx, func(ctx context.Context) error { return r.judgeVanished(ctx, owners, grace) })
 		if err != nil {
 			return err
 		}
 	}
 }
 
-func (r *Reaper) dropGarbage(ctx context.Context, byLock map[string][]queue.Ticket) error {
+// dropGarbage also notes the longest grace of the locks that each session has tickets of.
+func (r *Reaper) dropGarbage(ctx context.Context, byLock map[string][]queue.Ticket, grace map[string]time.Duration) error {
 	names := make([]string, 0, len(byLock))
 	for name := range byLock {
 		names = append(names, name)
@@ -105,6 +107,7 @@ func (r *Reaper) dropGarbage(ctx context.Context, byLock map[string][]queue.Tick
 	var garbage []queue.TicketID
 	for _, v := range views {
 		for _, t := range byLock[v.Name] {
+			grace[t.Session] = max(grace[t.Session], v.Grace())
 			if t.Hi <= v.Settled {
 				garbage = append(garbage, t.ID)
 			}
@@ -117,7 +120,7 @@ func (r *Reaper) dropGarbage(ctx context.Context, byLock map[string][]queue.Tick
 }
 
 // judgeVanished handles tickets whose session is ended or has no document; live sessions are left to sweepSessions.
-func (r *Reaper) judgeVanished(ctx context.Context, owners map[string][]queue.Ticket) error {
+func (r *Reaper) judgeVanished(ctx context.Context, owners map[string][]queue.Ticket, grace map[string]time.Duration) error {
 	ids := make([]string, 0, len(owners))
 	for id := range owners {
 		ids = append(ids, id)
@@ -133,9 +136,8 @@ func (r *Reaper) judgeVanished(ctx context.Context, owners map[string][]queue.Ti
 	for _, id := range ids {
 		over := false
 		if s := state[id]; s == nil {
-			// The owner's ttl is not known here; ten of ours outlast any sensible mix, and an owner that lives
-			// writes its session anew as soon as a renewal fails.
-			if over, _, err = r.judgeAbsent(ctx, id, 10*r.cfg.TTL); err != nil {
+			// The owner's ttl is at most the grace of the locks it has tickets of, where their documents still say so.
+			if over, _, err = r.judgeAbsent(ctx, id, max(10*r.cfg.TTL, grace[id])); err != nil {
 				return err
 			}
 		} else {
@@ -169,12 +171,17 @@ func (r *Reaper) sweepLocks(ctx context.Context) error {
 		}
 		for _, v := range views {
 			if old, ok := r.moved[v.Name]; ok && old.Settled == v.Settled {
-				r.look(ctx, Target{Name: v.Name, Below: math.MaxInt64})
+				r.look(ctx, Target{Name: v.Name, Below: math.MaxInt64}, false)
 			}
 			still[v.Name] = v
 		}
-		if len(names) < sweepPage {
+		if len(names) == 0 {
 			r.moved = still
+			r.seen.keepGaps(func(lock string) bool {
+				_, busy := still[lock]
+				_, target := r.due[lock]
+				return busy || target
+			})
 			return ctx.Err()
 		}
 		after = names[len(names)-1]

@@ -36,8 +36,7 @@ func (o Origin) String() string {
 
 // Notice is news of one lock.
 type Notice struct {
-	// View has Name always, and Settled and Frontier when Missing is false. Settled is -1 when the event did not change
-	// it.
+	// View has Name always, and Settled and Frontier when Missing is false.
 	View    queue.View
 	Missing bool // the document was not there; proves nothing by itself
 	Origin  Origin
@@ -46,7 +45,7 @@ type Notice struct {
 // Event is what a stream delivers.
 type Event struct {
 	Name              string
-	Settled, Frontier int64 // Settled is -1 when it did not change
+	Settled, Frontier int64 // Settled is -1 when the event does not show it, because it did not change
 	Deleted           bool
 }
 
@@ -143,11 +142,7 @@ func (w *Watcher) Wait(name string, since clock.Instant) {
 	w.waiting[name]++
 	if sh := w.shift; sh != nil {
 		if sh.openedAt != 0 && since <= sh.openedAt {
-			sh.catchUp = append(sh.catchUp, name)
-			select {
-			case sh.wake <- struct{}{}:
-			default:
-			}
+			sh.catchUpLocked(name)
 		}
 		return
 	}
@@ -157,6 +152,24 @@ func (w *Watcher) Wait(name string, since clock.Instant) {
 	w.wg.Go(func() { w.check(ctx, sh) })
 	if !w.cfg.PollOnly {
 		w.wg.Go(func() { w.pump(ctx, sh) })
+	}
+}
+
+// catchUpLocked has a lock read at once. The caller holds Watcher.mu.
+func (sh *shift) catchUpLocked(name string) {
+	sh.catchUp = append(sh.catchUp, name)
+	select {
+	case sh.wake <- struct{}{}:
+	default:
+	}
+}
+
+// catchUp has a lock read at once, if somebody waits for it.
+func (w *Watcher) catchUp(sh *shift, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting[name] > 0 {
+		sh.catchUpLocked(name)
 	}
 }
 
@@ -365,6 +378,12 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) error {
 		}
 		for _, e := range events {
 			w.counts.Events.Add(1)
+			if e.Settled < 0 && !e.Deleted {
+				// Without settled it does not show whether it is of the document that the waiter has a number of, or of one
+				// that was made anew with higher numbers, of which the frontier would admit all old ones.
+				w.catchUp(sh, e.Name)
+				continue
+			}
 			w.cfg.Sink(Notice{
 				View:    queue.View{Name: e.Name, Settled: e.Settled, Frontier: e.Frontier},
 				Missing: e.Deleted, Origin: FromEvent,

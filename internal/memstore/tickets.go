@@ -131,8 +131,10 @@ func (q Queue) Tickets(ctx context.Context, name string, hi int64, limit int) ([
 }
 
 // TicketsOfSession implements [queue.Store].
-func (q Queue) TicketsOfSession(ctx context.Context, session string, limit int) ([]queue.Ticket, error) {
-	return q.find(ctx, OpOfSession, session, limit, func(t *queue.Ticket) bool { return t.Session == session })
+func (q Queue) TicketsOfSession(ctx context.Context, session string, after queue.TicketID, limit int) ([]queue.Ticket, error) {
+	return q.find(ctx, OpOfSession, session, limit, func(t *queue.Ticket) bool {
+		return t.Session == session && compareIDs(t.ID, after) > 0
+	})
 }
 
 // AllTickets implements [queue.Store].
