@@ -173,3 +173,17 @@ func TestTicketsAndTombstones(t *testing.T) {
 	require.Len(t, ids, 6)
 	require.NoError(t, q.DropTickets(ctx, ids))
 }
+
+// TestSettleOfSettledAndNext: a range that is settled already, together with one that touches settled.
+func TestSettleOfSettledAndNext(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	ctx := withLimit(t)
+	q := queue.Open(b.db, "fairlock.", true)
+	p, err := q.Enqueue(ctx, "x", queue.Mutex, queue.Arrival{Mark: 1, Units: 7, Grace: time.Second})
+	require.NoError(t, err)
+	for _, ranges := range [][]queue.Range{{{Lo: p.Lo, Hi: p.Lo + 5}}, {{Lo: p.Lo, Hi: p.Lo}, {Lo: p.Hi, Hi: p.Hi}}} {
+		_, err := q.Settle(ctx, "x", ranges, 0)
+		require.NoError(t, err)
+	}
+}
