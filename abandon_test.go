@@ -90,7 +90,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// countClaims counts claims by state. asked ones are not in the line, so they are what is left.
+// countClaims counts claims by state. One that is asked for is in no list: it is what the enqueue on its way is for.
 func countClaims(l *line, state claimState) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,9 +103,9 @@ func countClaims(l *line, state claimState) int {
 			n[c.state]++
 		}
 	}
-	l.m.mu.Lock()
-	defer l.m.mu.Unlock()
-	n[asked] = l.refs - n[pending] - n[queued] - n[held]
+	if l.asking && len(n) == 0 {
+		n[asked] = 1
+	}
 	return n[state]
 }
 

@@ -48,6 +48,37 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// TestCloseInFlight: the number comes while Close is under way. It is given back, not granted.
+func TestCloseInFlight(t *testing.T) {
+	for _, op := range []memstore.Op{memstore.OpBeginSession, memstore.OpEnqueue, memstore.OpTry} {
+		for _, at := range []memstore.Point{memstore.Before, memstore.After} {
+			t.Run([]string{"before ", "after "}[at]+string(op), func(t *testing.T) {
+				bubble(t, func(b *bed) {
+					p := b.proc()
+					gate := memstore.NewGate()
+					p.store.Hook(at, op, gate.Pass)
+					var calls []*attempt
+					if op == memstore.OpTry {
+						calls = append(calls, p.beginTry("x"))
+					} else {
+						calls = append(calls, p.begin("x"), p.begin("x"))
+					}
+					<-gate.Reached()
+					closed := make(chan error, 1)
+					go func() { closed <- p.closeIn(time.Minute) }()
+					synctest.Wait()
+					gate.Open()
+					require.NoError(b.t, <-closed)
+					for _, c := range calls {
+						require.ErrorIs(b.t, c.failed(), ErrClosed)
+					}
+					require.Empty(b.t, b.srv.Unrest())
+				})
+			})
+		}
+	}
+}
+
 func TestCloseWhileHolding(t *testing.T) {
 	bubble(t, func(b *bed) {
 		p, other := b.proc(), b.proc()

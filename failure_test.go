@@ -215,7 +215,7 @@ func TestAnAbsenceThatIsOldIsNotBelieved(t *testing.T) {
 		q.store.Freeze()
 		l := p.lock("x")
 		a := q.begin("x")
-		time.Sleep(2 * time.Second)
+		time.Sleep(3 * time.Second) // a re-check
 		require.Positive(b.t, q.store.Calls(memstore.OpGone))
 		require.Zero(b.t, q.Stats().Requeued)
 		q.store.Thaw()

@@ -91,6 +91,31 @@ func TestLocalHandOver(t *testing.T) {
 	})
 }
 
+// TestSteadyLoadIsSettledNowAndThen: a process in which somebody always waits does not pile up numbers and tickets.
+func TestSteadyLoadIsSettledNowAndThen(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		held := p.lock("x")
+		waits := []*attempt{p.begin("x"), p.begin("x"), p.begin("x")}
+		for range 200 {
+			time.Sleep(50 * time.Millisecond)
+			waits = append(waits, p.begin("x"))
+			b.unlock(held)
+			held, waits = waits[0].granted(), waits[1:]
+		}
+		time.Sleep(200 * time.Millisecond) // for tickets that were being deleted
+		v := b.doc("x")
+		require.Less(b.t, v.Issued-v.Settled, int64(40))
+		require.Less(b.t, len(b.srv.Tickets()), 40)
+		require.Less(b.t, p.Stats().Settles, int64(20), "and settles few times")
+		b.unlock(held)
+		for _, w := range waits {
+			b.unlock(w.granted())
+		}
+		b.requireIdle("x")
+	})
+}
+
 // TestHandOverDoesNotOvertake: another process between two runs of one process gets its turn.
 func TestHandOverDoesNotOvertake(t *testing.T) {
 	bubble(t, func(b *bed) {

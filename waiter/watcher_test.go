@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/memstore"
+	"github.com/fairlock/fairlock/queue"
 	"github.com/fairlock/fairlock/waiter"
 )
 
@@ -98,6 +99,26 @@ func TestCatchUp(t *testing.T) {
 		require.Equal(b.t, reads, b.Calls(memstore.OpSourceViews), "asked for after the opening: no read")
 		b.settle("z", held)
 		b.requireTold("z", waits, waiter.FromEvent, time.Millisecond)
+	})
+}
+
+// TestAnEventWithoutSettledIsLookedInto: it does not show of which document it is, should that have been made anew.
+func TestAnEventWithoutSettledIsLookedInto(t *testing.T) {
+	bubble(t, func(b *bed) {
+		shape := queue.Shape{Kind: "pool", Permits: 2}
+		q := b.srv.Client().Queue()
+		var places []queue.Place
+		since := b.clk.Now()
+		for i := range int64(3) {
+			p, err := q.Enqueue(b.ctx, "x", shape, queue.Arrival{Mark: i, Units: 1})
+			require.NoError(b.t, err)
+			places = append(places, p)
+		}
+		b.w.Wait("x", since)
+		b.streaming()
+		b.settle("x", places[1]) // out of order
+		b.requireTold("x", places[2], waiter.FromCatchUp, time.Millisecond)
+		require.EqualValues(b.t, 1, b.w.Counts().Events.Load())
 	})
 }
 

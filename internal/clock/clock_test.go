@@ -1,7 +1,9 @@
 package clock
 
 import (
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -31,4 +33,45 @@ func TestPortable(t *testing.T) {
 	require.Equal(t, Instant(time.Hour), c.Now(), "a backward step takes nothing away")
 	wall = wall.Add(time.Second)
 	require.Equal(t, Instant(time.Hour+time.Second), c.Now(), "and time goes on from there")
+}
+
+func TestInstant(t *testing.T) {
+	t.Parallel()
+	i := Instant(5 * time.Second)
+	require.Equal(t, Instant(7*time.Second), i.Add(2*time.Second))
+	require.Equal(t, -2*time.Second, i.Sub(i.Add(2*time.Second)))
+}
+
+// TestPortableCountsTheGreater of what the monotonic and the wall clock say.
+func TestPortableCountsTheGreater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := NewPortable(time.Now) // in a bubble both parts go on together
+		time.Sleep(time.Minute)
+		require.Equal(t, Instant(time.Minute), c.Now())
+	})
+	now := time.Now()
+	c := NewPortable(func() time.Time { return now })
+	require.Equal(t, Instant(0), c.Now())
+	now = now.Add(time.Second) // both parts
+	require.Equal(t, Instant(time.Second), c.Now())
+}
+
+func TestPortableNeverGoesBackForAnybody(t *testing.T) {
+	t.Parallel()
+	c := NewPortable(time.Now)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			last := c.Now()
+			for range 2000 {
+				now := c.Now()
+				if now < last {
+					t.Errorf("%d after %d", now, last)
+				}
+				last = now
+			}
+		})
+	}
+	all.Wait()
 }

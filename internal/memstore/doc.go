@@ -16,7 +16,7 @@
 //   - [Client.Deliver] drops and repeats stream events; [Client.KillStreams] ends streams with an error.
 //   - [Client.Freeze] makes a client read the past, as from a server that does not know yet that it is no longer the
 //     primary: reads are old, and so are answers of writes that would change nothing there. Gone and writes that do change
-//     something are not served by such a server.
+//     something are not served by such a server. Openings and streams are not affected.
 //   - [Server.DropLock], [Server.DropTicket], [Server.DropSession] and [Server.DropLocks] delete documents.
 //
 // # Time
