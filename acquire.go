@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/queue"
-	"github.com/fairlock/fairlock/reaper"
 )
 
 // Lock takes the lock called name, and waits for it in line if it must. Whoever called first, here or in another
@@ -146,27 +145,29 @@ func (l *line) try(c *claim) {
 		return
 	}
 	c.move(asked)
+	l.asking = true
+	l.m.ref(l)
+	before := l.frontier
 	l.m.spawn(func() {
-		if err := l.tryNow(c); err != nil {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if c.state == asked {
-				l.failLocked(c, err)
-			}
+		err := l.tryNow(c, before)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err != nil && c.state == asked {
+			l.failLocked(c, err)
 		}
+		l.asking = false
+		l.ask()
+		l.m.unref(l)
 	})
 }
 
-func (l *line) tryNow(c *claim) error {
+// tryNow makes the arrival of a try. before is the frontier known before it.
+func (l *line) tryNow(c *claim, before int64) error {
 	m := l.m
-	var lease *reaper.Lease
 	lease, err := m.session()
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	before := l.frontier
-	l.mu.Unlock()
 	sent := m.clock.Now()
 	place, err := l.arrive(c.units, func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
 		place, admitted, err := m.queue.Try(ctx, l.name, l.shape, a)

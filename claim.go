@@ -93,12 +93,18 @@ type arrival struct {
 	sent   clock.Instant
 	lease  *reaper.Lease
 	labels []string
-	passed atomic.Int64 // highest number done with; written under the line's mutex, read by the ticket keeper
+	claims []*claim     // in number order, from the first that is not over
+	passed atomic.Int64 // all numbers up to it are done with; written under the line's mutex, read by the ticket keeper
 	ticket ticket
 }
 
-// pass notes that the claim on numbers up to n is over.
-func (a *arrival) pass(n int64) { a.passed.Store(max(a.passed.Load(), n)) }
+// pass notes how far the claims at the front are over.
+func (a *arrival) pass() {
+	for len(a.claims) > 0 && a.claims[0].state == over {
+		a.passed.Store(a.claims[0].num.Hi)
+		a.claims = a.claims[1:]
+	}
+}
 
 // admitted is how many numbers of the run are admitted and not given back, when the lock's frontier is at least frontier. The
 // state that frontier was read from admitted all numbers of the run up to it that were not settled then;

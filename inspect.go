@@ -117,6 +117,7 @@ func (m *Manager) owners(ctx context.Context, tickets []queue.Ticket) (owners, e
 func (info *LockInfo) fill(v *queue.View, tickets []queue.Ticket, who owners) {
 	open := queue.Subtract(queue.Range{Lo: v.Settled + 1, Hi: v.Issued}, v.Done)
 	t := 0
+	passedOn := false // the head's owner is done with it and has passed the lock on inside its process
 	for _, run := range open {
 		for n := run.Lo; n <= run.Hi; {
 			for t < len(tickets) && (tickets[t].Hi < n || tickets[t].Tomb) {
@@ -133,15 +134,13 @@ func (info *LockInfo) fill(v *queue.View, tickets []queue.Ticket, who owners) {
 				last = min(n+k.Weight-1, k.Hi)
 				if last <= k.Passed {
 					// Done with inside its owner's process; settled with the rest of the range.
+					passedOn = passedOn || last <= v.Frontier
 					n = last + 1
 					continue
 				}
 				p.Owner = who.of(k, int((n-k.ID.Lo)/k.Weight))
 			}
-			held := last <= v.Frontier
-			if t < len(tickets) && tickets[t].Passed+1 == n && tickets[t].ID.Lo <= v.Frontier {
-				held = true // the owner passed it on to this one without a write
-			}
+			held := last <= v.Frontier || v.Permits == 1 && passedOn && len(info.Holders) == 0
 			if held {
 				if p.Owner != nil && v.Permits == 1 {
 					p.Owner.Held = p.Owner.Age

@@ -19,7 +19,7 @@ type line struct {
 	m     *Manager
 	name  string
 	shape queue.Shape
-	refs  int // live claims; guarded by Manager.mu
+	refs  int // live claims, and the enqueue on its way; guarded by Manager.mu
 
 	mu       sync.Mutex // guards all below
 	pending  []*claim   // in order; some may be over
@@ -42,6 +42,7 @@ func (l *line) ask() {
 		return
 	}
 	l.asking = true
+	l.m.ref(l) // until the outcome is known: a second arrival at the same time would take its slot in the lock document
 	l.m.spawn(func() { l.enqueue(batch) })
 }
 
@@ -104,6 +105,7 @@ func (l *line) enqueue(batch []*claim) {
 	l.lastErr = nil
 	l.placed(live, place, lease, sent, before)
 	l.ask()
+	l.m.unref(l)
 }
 
 // arrive makes one arrival, and repeats the same one while the outcome is unknown: it is issued once. When that takes
@@ -157,6 +159,7 @@ func (l *line) notAsked(batch []*claim, err error) {
 	if err == nil || permanent {
 		l.asking = false
 		l.ask()
+		l.m.unref(l)
 		return
 	}
 	l.m.log().Warn("fairlock: no number", "lock", l.name, "error", err)
@@ -165,6 +168,7 @@ func (l *line) notAsked(batch []*claim, err error) {
 		defer l.mu.Unlock()
 		l.asking = false
 		l.ask()
+		l.m.unref(l)
 	})
 }
 
@@ -195,6 +199,8 @@ func (l *line) placed(batch []*claim, place queue.Place, lease *reaper.Lease, se
 		}
 		r.claims = append(r.claims, c)
 	}
+	a.claims = batch
+	a.pass()
 	if l.m.isClosed() {
 		// Close has walked over the lines, or waits for this mutex to walk over this one: nothing is granted any more.
 		l.closeRun(r)
@@ -250,27 +256,43 @@ func (l *line) learnLocked(v queue.View) (granted int64) {
 // admitLocked hands out what is admitted: in each run the next waiting claim, as long as it fits whole (nobody overtakes
 // a bigger one) and we can be sure that no reaper has settled its number. The caller holds mu.
 func (l *line) admitLocked() (granted int64) {
-	for _, r := range l.runs {
-		for r.waits() && r.inUse+r.claims[r.next].units <= l.capacity(r) {
-			c := r.claims[r.next]
-			lock := newLock(l, c)
-			if !lock.trusted() {
-				// Not ours to take at this moment. A renewal, the ticket's acknowledgement or its failure comes back here.
-				break
-			}
-			c.move(held)
-			r.granted = true
-			r.inUse += c.units
-			r.next++
-			c.lock = lock
-			lock.start()
-			granted++
-			close(c.ready)
-		}
+	for _, r := range l.runs { // settleSpare may replace l.runs, this walk goes on over the old one
+		granted += l.admitRun(r)
+		l.settleSpare(r)
 	}
-	l.m.stats.grants.Add(granted)
 	l.watchLocked()
 	return granted
+}
+
+// admitRun is admitLocked for one run.
+func (l *line) admitRun(r *run) (granted int64) {
+	for r.waits() && r.inUse+r.claims[r.next].units <= l.capacity(r) {
+		c := r.claims[r.next]
+		lock := newLock(l, c)
+		if !lock.trusted() {
+			// Not ours to take at this moment. A renewal, the ticket's acknowledgement or its failure comes back here.
+			break
+		}
+		c.move(held)
+		r.granted = true
+		r.inUse += c.units
+		r.next++
+		c.lock = lock
+		lock.start()
+		granted++
+		close(c.ready)
+	}
+	l.m.stats.grants.Add(granted)
+	return granted
+}
+
+// settleSpare gives back what is left of a run's capacity when nobody in it waits for it: with several permits, who was granted
+// last can need less than those who left. With one permit there is never anything left. The caller holds mu.
+func (l *line) settleSpare(r *run) *settling {
+	if l.shape.Permits == 1 || r.inUse == 0 || r.inUse >= l.capacity(r) {
+		return nil
+	}
+	return l.settleIdle(r)
 }
 
 // capacity is how many units of the run may be in use. With one permit, a run of which a claim was granted is the head of the
@@ -296,10 +318,14 @@ func (l *line) release(c *claim) *settling {
 	if r.gone {
 		return nil // void: given back already
 	}
-	c.from.pass(c.num.Hi)
+	c.from.pass()
 	s := l.settleIdle(r)
 	if !r.gone {
 		l.trim(r)
+		l.admitRun(r)
+		if s == nil {
+			s = l.settleSpare(r)
+		}
 		l.admitLocked()
 	}
 	l.watchLocked()

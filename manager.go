@@ -178,6 +178,13 @@ func (m *Manager) enter(name string, shape queue.Shape) (*line, error) {
 	return l, nil
 }
 
+// ref adds a reference to a line that has one.
+func (m *Manager) ref(l *line) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l.refs++
+}
+
 // unref ends one reference. A line without is forgotten, so that a process that has locked a million names keeps nothing
 // of them.
 func (m *Manager) unref(l *line) {

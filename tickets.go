@@ -230,7 +230,7 @@ func (k *keeper) mark() {
 	}
 	var behind []*arrival
 	for _, a := range k.open {
-		if passed := a.passed.Load(); a.ticket.state == standing && passed > a.ticket.marked && passed < a.Hi {
+		if passed := a.passed.Load(); a.ticket.state == standing && passed > a.ticket.marked {
 			a.ticket.marked = passed
 			behind = append(behind, a)
 		}

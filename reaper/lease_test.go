@@ -132,7 +132,7 @@ func TestFailedRenewalsAreRepeatedSoon(t *testing.T) {
 		b.Hook(memstore.Before, memstore.OpRenew, memstore.Fail(3, memstore.ErrNoReply))
 		l, changes := b.lease()
 		time.Sleep(ttl - margin)
-		require.GreaterOrEqual(b.t, b.Calls(memstore.OpRenew), 5, "three that failed, and at least two more")
+		require.GreaterOrEqual(b.t, b.Calls(memstore.OpRenew), 4, "three that failed, and one that mended it")
 		require.LessOrEqual(b.t, b.Calls(memstore.OpRenew), 6)
 		require.Greater(b.t, l.Until(), began.Add(ttl-margin))
 		require.Empty(b.t, changes)

@@ -1,0 +1,70 @@
+package fairlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/memstore"
+)
+
+// TestInspectNamesTheHolderAfterALocalHandOver: arrivals of their own in one run, passed on without a write.
+func TestInspectNamesTheHolderAfterALocalHandOver(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, other := b.proc(), b.proc()
+		l := other.lock("x")
+		var calls []*attempt
+		for _, label := range []string{"a", "b", "c"} {
+			calls = append(calls, p.begin("x", Label(label)))
+		}
+		time.Sleep(time.Second)
+		b.unlock(l)
+		b.unlock(calls[0].granted())
+		time.Sleep(2 * time.Second) // the ticket is told every second
+		info, err := other.Inspect(b.ctx, "x")
+		require.NoError(b.t, err)
+		require.Len(b.t, info.Holders, 1)
+		require.Equal(b.t, "b", info.Holders[0].Owner.Label)
+		require.Equal(b.t, calls[1].granted().Token(), info.Holders[0].Token)
+		require.Len(b.t, info.Waiters, 1)
+		require.Equal(b.t, "c", info.Waiters[0].Owner.Label)
+		b.unlock(calls[1].granted())
+		b.unlock(calls[2].granted())
+		b.requireIdle("x")
+	})
+}
+
+// TestInspectShowsThoseBeforeACancelledOne: the middle one of three that share a ticket gives up.
+func TestInspectShowsThoseBeforeACancelledOne(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, other := b.proc(), b.proc()
+		l := other.lock("x")
+		gate := memstore.NewGate()
+		p.store.Hook(memstore.Before, memstore.OpEnqueue, gate.Pass)
+		var calls []*attempt
+		for _, label := range []string{"a", "b", "c", "d"} {
+			calls = append(calls, p.begin("x", Label(label)))
+		}
+		gate.Open()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		calls[2].cancel()
+		require.Error(b.t, calls[2].failed())
+		time.Sleep(2 * time.Second)
+		info, err := other.Inspect(b.ctx, "x")
+		require.NoError(b.t, err)
+		var labels []string
+		for _, w := range info.Waiters {
+			labels = append(labels, w.Owner.Label)
+		}
+		// c may be seen until it is settled; a, b and d must be.
+		require.Subset(b.t, labels, []string{"a", "b", "d"})
+		b.unlock(l)
+		for _, i := range []int{0, 1, 3} {
+			b.unlock(calls[i].granted())
+		}
+		b.requireIdle("x")
+	})
+}
