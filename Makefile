@@ -1,6 +1,6 @@
-# make without a target lists the targets. None needs anything but Go, a C
-# compiler for the race detector, and, at the first run, a network: internal/replset
-# fetches the MongoDB server that tests and demo run against.
+# make without a target lists the targets. None needs anything but Go and, at the
+# first run, a network: internal/replset fetches the MongoDB server that tests and
+# demo run against.
 
 GO ?= go
 
@@ -9,6 +9,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Whatever the caller's flags say, no target but tidy may write go.mod or go.sum.
 export GOFLAGS := $(strip $(filter-out -mod=%,$(shell $(GO) env GOFLAGS)) -mod=readonly)
+
+# The race detector needs a C compiler. Without one the tests run all the same, and say so.
+RACE := $(if $(shell command -v $(firstword $(shell $(GO) env CC)) 2>/dev/null),-race)
+$(if $(RACE),,$(warning no C compiler $(shell $(GO) env CC): tests run without the race detector))
 
 # For race: what to repeat, and how often.
 PKG   ?= ./...
@@ -27,7 +31,7 @@ demo: ## see waiters queue up on a replica set of three
 
 .PHONY: test
 test: ## run all tests, with the race detector, on real servers
-	$(GO) test -race -count=1 -timeout 20m ./...
+	$(GO) test $(RACE) -count=1 -timeout 20m ./...
 
 .PHONY: race
 race: ## repeat tests under the race detector: PKG=./queue RUN=TestX COUNT=20

@@ -20,11 +20,9 @@ const minWire = 13
 
 // hello is what a server says of itself.
 type hello struct {
-	SetName     string   `bson:"setName"`
-	Msg         string   `bson:"msg"`
-	MaxWire     int      `bson:"maxWireVersion"`
-	LogicalTime *int32   `bson:"logicalSessionTimeoutMinutes"`
-	Hosts       []string `bson:"hosts"`
+	SetName string `bson:"setName"` // of a member of a replica set
+	Msg     string `bson:"msg"`     // "isdbgrid" of a mongos
+	MaxWire int    `bson:"maxWireVersion"`
 }
 
 // New returns a manager for the locks in db. It asks the deployment what it is: a replica set or sharded cluster
@@ -73,6 +71,10 @@ func probe(ctx context.Context, db *mongo.Database) (clusterTime bool, err error
 		}
 		return false, fmt.Errorf("%w: not reachable: %w", ErrServer, err)
 	}
+	return h.judge()
+}
+
+func (h hello) judge() (clusterTime bool, err error) {
 	if h.MaxWire < minWire {
 		return false, fmt.Errorf("%w: MongoDB 5.0 or newer is needed (wire version %d), this server speaks wire version %d",
 			ErrServer, minWire, h.MaxWire)
