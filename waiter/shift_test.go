@@ -69,17 +69,54 @@ func TestEachWaitNeedsItsLeave(t *testing.T) {
 	})
 }
 
+// poolOfOne makes reads and the stream's calls share one connection, first come first served.
+func (b *bed) poolOfOne() (remove func()) {
+	conn := make(chan struct{}, 1)
+	take := func(ctx context.Context, _ string) error {
+		select {
+		case conn <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	give := func(context.Context, string) error { <-conn; return nil }
+	var removes []func()
+	for _, op := range []memstore.Op{memstore.OpNext, memstore.OpSourceViews} {
+		removes = append(removes, b.Hook(memstore.Before, op, take), b.Hook(memstore.After, op, give))
+	}
+	return func() {
+		for _, r := range removes {
+			r()
+		}
+	}
+}
+
+// TestSlowServerIsNoStarvingStream: reads take long, whatever the stream does.
+func TestSlowServerIsNoStarvingStream(t *testing.T) {
+	bubble(t, func(b *bed) {
+		_, _, since := b.hold("x")
+		b.Hook(memstore.Before, memstore.OpSourceViews, func(ctx context.Context, _ string) error {
+			select {
+			case <-time.After(await * 2 / 3):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		b.w.Wait("x", since)
+		time.Sleep(time.Minute)
+		require.True(b.t, b.w.Streaming())
+		require.EqualValues(b.t, 1, b.w.Counts().StreamsOpened.Load())
+	})
+}
+
 // TestStarvingStreamMakesItPoll: in a pool of one connection the stream leaves none for the reads.
 func TestStarvingStreamMakesItPoll(t *testing.T) {
 	bubble(t, func(b *bed) {
 		held, waits, since := b.hold("x")
 		began := time.Now()
-		remove := b.Hook(memstore.Before, memstore.OpSourceViews, func(ctx context.Context, name string) error {
-			if b.Taps() == 0 {
-				return nil
-			}
-			return memstore.Hang(ctx, name)
-		})
+		remove := b.poolOfOne()
 		b.w.Wait("x", since)
 		time.Sleep(3 * await)
 		synctest.Wait()

@@ -354,54 +354,99 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) error {
 		defer cancel()
 		s.Close(end)
 	}()
-	starved := make(chan bool, 1)
-	var probe sync.WaitGroup
-	defer probe.Wait()
-	probe.Go(func() { starved <- w.starves(ctx) })
-	for {
-		select {
-		case yes := <-starved:
-			if yes {
-				w.mu.Lock()
-				w.pollTill = w.cfg.Clock.Now().Add(pollFor)
-				w.mu.Unlock()
-				return errStarves
-			}
-		default:
+	starved := 0
+	for probing := true; ; {
+		var found chan verdict
+		waiting, returned := context.WithCancel(ctx)
+		if probing {
+			found = w.probe(ctx, waiting)
 		}
 		// The bound is the watchdog: a server that is frozen or cut off says nothing, not even an error.
 		call, cancel := context.WithTimeout(ctx, w.cfg.Await+w.cfg.OpTimeout)
 		events, err := s.Next(call)
 		cancel()
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			w.counts.Events.Add(1)
-			if e.Settled < 0 && !e.Deleted {
-				// Without settled it does not show whether it is of the document that the waiter has a number of, or of one
-				// that was made anew with higher numbers, of which the frontier would admit all old ones.
-				w.catchUp(sh, e.Name)
-				continue
+		returned()
+		w.deliver(sh, events)
+		if found != nil {
+			switch <-found {
+			case fits:
+				probing = false
+			case starves:
+				starved++
 			}
-			w.cfg.Sink(Notice{
-				View:    queue.View{Name: e.Name, Settled: e.Settled, Frontier: e.Frontier},
-				Missing: e.Deleted, Origin: FromEvent,
-			})
 		}
+		switch {
+		case err != nil:
+			return err
+		case starved == 2:
+			w.mu.Lock()
+			w.pollTill = w.cfg.Clock.Now().Add(pollFor)
+			w.mu.Unlock()
+			return errStarves
+		}
+	}
+}
+
+func (w *Watcher) deliver(sh *shift, events []Event) {
+	for _, e := range events {
+		w.counts.Events.Add(1)
+		if e.Settled < 0 && !e.Deleted {
+			// Without settled it does not show whether it is of the document that the waiter has a number of, or of one
+			// that was made anew with higher numbers, of which the frontier would admit all old ones.
+			w.catchUp(sh, e.Name)
+			continue
+		}
+		w.cfg.Sink(Notice{
+			View:    queue.View{Name: e.Name, Settled: e.Settled, Frontier: e.Frontier},
+			Missing: e.Deleted, Origin: FromEvent,
+		})
 	}
 }
 
 var errStarves = errors.New("fairlock: a change stream leaves no connection for anything else (maxPoolSize is too small), polling instead")
 
-// starves reports whether a read has to wait for the stream, which holds its connection all the time that the server holds
-// an empty reply back. In a pool of one the lease could not be renewed beside it.
-func (w *Watcher) starves(ctx context.Context) bool {
-	began := w.cfg.Clock.Now()
-	call, cancel := context.WithTimeout(ctx, w.cfg.Await)
-	defer cancel()
-	_, err := w.cfg.Source.Views(call, []string{""})
-	return ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || w.cfg.Clock.Now().Sub(began) > w.cfg.Await/2)
+// verdict is what a probe found.
+type verdict uint8
+
+const (
+	unclear verdict = iota
+	fits            // a read was answered while the stream waited
+	starves         // a read had to wait until the stream let go of its connection
+)
+
+// probe finds out whether a read has to wait for the stream, which holds a connection all the time that the server holds an
+// empty reply back: in a pool of one the lease could not be renewed beside it. It reads once when the stream's call has been
+// waiting for a while, and compares which ends first; a server that is slow does not make a read end right after the
+// stream's call, twice. waiting ends when the stream's call has returned; the verdict comes shortly after at the latest.
+func (w *Watcher) probe(ctx, waiting context.Context) chan verdict {
+	found := make(chan verdict, 1)
+	soon := w.cfg.Await / 6
+	go func() {
+		timer := time.NewTimer(soon)
+		defer timer.Stop()
+		select {
+		case <-waiting.Done():
+			found <- unclear
+			return
+		case <-timer.C:
+		}
+		began := w.cfg.Clock.Now()
+		call, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(waiting, func() { time.AfterFunc(soon, cancel) })()
+		_, err := w.cfg.Source.Views(call, []string{""})
+		switch {
+		case err != nil:
+			found <- unclear
+		case waiting.Err() == nil:
+			found <- fits
+		case w.cfg.Clock.Now().Sub(began) > w.cfg.Await/2:
+			found <- starves
+		default:
+			found <- unclear
+		}
+	}()
+	return found
 }
 
 func (w *Watcher) open(ctx context.Context, sh *shift) (Stream, error) {
