@@ -53,6 +53,23 @@ func (h *holds) leave() {
 	h.inside--
 }
 
+// rounds takes and leaves a lock n times, under the eyes of h.
+func (h *holds) rounds(ctx context.Context, m *fairlock.Manager, name string, n int) {
+	for range n {
+		l, err := m.Lock(ctx, name)
+		if err != nil {
+			h.t.Error(err)
+			return
+		}
+		h.enter(l.Token())
+		h.leave()
+		if err := l.Unlock(ctx); err != nil {
+			h.t.Error(err)
+			return
+		}
+	}
+}
+
 func TestMutualExclusionAndIncreasingTokens(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -63,21 +80,7 @@ func TestMutualExclusionAndIncreasingTokens(t *testing.T) {
 	for range managers {
 		m := b.manager(fairlock.Config{})
 		for range goroutines {
-			wg.Go(func() {
-				for range rounds {
-					l, err := m.Lock(ctx, "x")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					h.enter(l.Token())
-					h.leave()
-					if err := l.Unlock(ctx); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
+			wg.Go(func() { h.rounds(ctx, m, "x", rounds) })
 		}
 	}
 	wg.Wait()
@@ -403,21 +406,7 @@ func TestStandalonePolls(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, m := range []*fairlock.Manager{m1, m2} {
 		for range 3 {
-			wg.Go(func() {
-				for range 5 {
-					l, err := m.Lock(ctx, "x")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					h.enter(l.Token())
-					h.leave()
-					if err := l.Unlock(ctx); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
+			wg.Go(func() { h.rounds(ctx, m, "x", 5) })
 		}
 	}
 	wg.Wait()

@@ -279,20 +279,7 @@ func TestOddClient(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, m := range []*fairlock.Manager{m1, m2} {
 		for range 3 {
-			wg.Go(func() {
-				for range 10 {
-					l, err := m.Lock(ctx, "x")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					h.enter(l.Token())
-					h.leave()
-					if err := l.Unlock(ctx); err != nil {
-						t.Error(err)
-					}
-				}
-			})
+			wg.Go(func() { h.rounds(ctx, m, "x", 10) })
 		}
 	}
 	wg.Wait()

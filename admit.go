@@ -1,0 +1,195 @@
+package fairlock
+
+import (
+	"time"
+
+	"github.com/fairlock/fairlock/queue"
+)
+
+// learnLocked takes in what a majority-committed lock document said. The caller holds mu.
+func (l *line) learnLocked(v queue.View) (granted int64) {
+	l.reached = max(l.reached, v.Reached)
+	for _, r := range l.runs { // voidLocked replaces l.runs, this walk goes on over the old one
+		// A number that we have not settled is settled: somebody else did it, or the document was made anew.
+		if v.Settled >= r.lowestOpen() {
+			l.voidLocked(r, LostSettled)
+		}
+	}
+	frontier := v.Frontier
+	if l.shape.Permits == 1 && v.Settled >= 0 {
+		// The frontier also passes over numbers that were settled out of order, and ours may be one of them (its session
+		// was ended by hand). With one permit settled says the same without that doubt: the head is the number after it.
+		frontier = v.Settled + 1
+	}
+	l.frontier = max(l.frontier, frontier)
+	return l.admitLocked()
+}
+
+// admitLocked hands out what is admitted: in each run the next waiting claim, as long as it fits whole (nobody overtakes
+// a bigger one) and we can be sure that no reaper has settled its number. The caller holds mu.
+func (l *line) admitLocked() (granted int64) {
+	for _, r := range l.runs { // settleSpare may replace l.runs, this walk goes on over the old one
+		granted += l.admitRun(r)
+		l.settleSpare(r)
+	}
+	l.watchLocked()
+	return granted
+}
+
+// admitRun is admitLocked for one run.
+func (l *line) admitRun(r *run) (granted int64) {
+	for r.waits() && r.inUse+r.claims[r.next].units <= l.capacity(r) {
+		c := r.claims[r.next]
+		lock := newLock(l, c)
+		if !lock.trusted() {
+			// Not ours to take at this moment. A renewal, the ticket's acknowledgement or its failure comes back here.
+			break
+		}
+		c.move(held)
+		r.granted = true
+		r.inUse += c.units
+		r.next++
+		c.lock = lock
+		lock.start()
+		granted++
+		close(c.ready)
+	}
+	l.m.stats.grants.Add(granted)
+	return granted
+}
+
+// capacity is how many units of the run may be in use. With one permit, a run of which a claim was granted is the head of the
+// queue until it ends: a granted number is admitted and not settled, so with one permit it is the first such number, all
+// before it are settled, and nobody else's lies inside the run. Whatever number of it is the lowest one left, nobody can be
+// admitted before that one is settled. The caller holds mu.
+func (l *line) capacity(r *run) int64 {
+	if l.shape.Permits == 1 && r.granted {
+		return 1
+	}
+	return r.admitted(l.frontier)
+}
+
+// settleSpare gives back what is left of a run's capacity when nobody in it waits for it: with several permits, who was granted
+// last can need less than those who left. With one permit there is never anything left. The caller holds mu.
+func (l *line) settleSpare(r *run) *settling {
+	if l.shape.Permits == 1 || r.inUse == 0 || r.inUse >= l.capacity(r) {
+		return nil
+	}
+	return l.settleIdle(r)
+}
+
+// release ends a claim that is queued or granted, and returns the settling of its numbers if it is written now. The
+// caller holds mu.
+func (l *line) release(c *claim) *settling {
+	r := c.run
+	if c.state == held {
+		r.inUse -= c.units
+	}
+	c.move(over)
+	l.m.unref(l)
+	if r.gone {
+		return nil // void: given back already
+	}
+	c.from.pass()
+	s := l.settleIdle(r)
+	if !r.gone {
+		l.trim(r)
+		l.admitRun(r)
+		if s == nil {
+			s = l.settleSpare(r)
+		}
+		l.admitLocked()
+	}
+	l.watchLocked()
+	return s
+}
+
+// settleIdle gives back the numbers that nobody uses, once no claim of the run waits: until then they are capacity that the
+// next of ours would get anyway, so nobody else is delayed by keeping them. The caller holds mu.
+func (l *line) settleIdle(r *run) *settling {
+	if r.gone || r.waits() {
+		return nil
+	}
+	idle := r.idle()
+	switch {
+	case len(idle) == 0 && r.inUse > 0:
+		return nil
+	case len(idle) == 0:
+		l.removeRun(r)
+		l.m.spawn(func() { l.m.tickets.finish(r.arrivals) })
+		return nil
+	}
+	s := &settling{line: l, ranges: idle, arrival: r.arrivals[len(r.arrivals)-1].index, done: make(chan struct{})}
+	if r.inUse == 0 {
+		s.drop = r.arrivals
+		l.removeRun(r)
+		if l.shape.Permits == 1 && r.granted { // see capacity: nothing was left before what follows the run
+			s.opens = r.Hi + 1
+		}
+	} else {
+		l.give(r, s)
+	}
+	l.m.settle(s)
+	return s
+}
+
+// give notes that the numbers of a settling are given back while the run goes on, and ends the tickets of arrivals that have
+// no other. The caller holds mu.
+func (l *line) give(r *run, s *settling) {
+	r.given = queue.Merge(append(r.given, s.ranges...))
+	var keep []*arrival
+	for _, a := range r.arrivals {
+		if len(queue.Subtract(a.Range, r.given)) == 0 {
+			s.drop = append(s.drop, a)
+		} else {
+			keep = append(keep, a)
+		}
+	}
+	r.arrivals = keep
+}
+
+// trimPause is the least time between two trims of a run.
+const trimPause = time.Second
+
+// trim gives back the numbers at the front of a run whose claims are over, now and then and in the background. A process in
+// which somebody always waits would otherwise never settle anything, and the run, its tickets and what Inspect shows would grow
+// without end. The caller holds mu.
+func (l *line) trim(r *run) {
+	now := l.m.clock.Now()
+	if r.trimmed == 0 {
+		r.trimmed = now
+	}
+	if now.Sub(r.trimmed) < trimPause {
+		return
+	}
+	r.trimmed = now
+	n := 0
+	for n < len(r.claims) && r.claims[n].state == over {
+		n++
+	}
+	if n == 0 || n == len(r.claims) {
+		return
+	}
+	front := queue.Range{Lo: r.Lo, Hi: r.claims[n].num.Lo - 1}
+	s := &settling{line: l, ranges: queue.Subtract(front, r.given), arrival: r.arrivals[0].index, done: make(chan struct{})}
+	l.give(r, s)
+	r.claims = append([]*claim(nil), r.claims[n:]...)
+	r.next = max(r.next-n, 0)
+	r.Lo = front.Hi + 1
+	r.given = queue.Clip(r.given, r.Range)
+	if len(s.ranges) > 0 {
+		l.m.settle(s)
+	} else {
+		l.m.spawn(func() { l.m.tickets.finish(s.drop) })
+	}
+}
+
+func (l *line) removeRun(r *run) {
+	r.gone = true
+	for i := range l.runs {
+		if l.runs[i] == r {
+			l.runs = append(l.runs[:i:i], l.runs[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package fairlock
+
+import (
+	"github.com/fairlock/fairlock/queue"
+	"github.com/fairlock/fairlock/reaper"
+	"github.com/fairlock/fairlock/waiter"
+)
+
+// enter counts a call in and returns the line of the lock. The caller must call tasks.done when it leaves, and ends its
+// reference to the line with unref when its claim is over.
+func (m *Manager) enter(name string, shape queue.Shape) (*line, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	l := m.lines[name]
+	if l == nil {
+		l = &line{m: m, name: name, shape: shape}
+		m.lines[name] = l
+	}
+	if l.shape != shape {
+		return nil, &queue.MismatchError{Name: name, Want: shape, Have: l.shape}
+	}
+	l.refs++
+	m.tasks.add()
+	return l, nil
+}
+
+// ref adds a reference to a line that has one.
+func (m *Manager) ref(l *line) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l.refs++
+}
+
+// unref ends one reference. A line without is forgotten, so that a process that has locked a million names keeps nothing
+// of them.
+func (m *Manager) unref(l *line) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l.refs--; l.refs == 0 {
+		delete(m.lines, l.name)
+	}
+}
+
+func (m *Manager) allLines() []*line {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*line, 0, len(m.lines))
+	for _, l := range m.lines {
+		all = append(all, l)
+	}
+	return all
+}
+
+func (m *Manager) lineOf(name string) *line {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lines[name]
+}
+
+// notice takes the watcher's news to the line it is about, if there still is one.
+func (m *Manager) notice(n waiter.Notice) {
+	if l := m.lineOf(n.View.Name); l != nil {
+		l.notice(n)
+	}
+}
+
+// opened takes in that a lock's frontier is at least frontier, as our own settle has made it.
+func (m *Manager) opened(name string, frontier int64) {
+	if l := m.lineOf(name); l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.learnLocked(queue.View{Name: name, Settled: -1, Frontier: frontier})
+	}
+}
+
+// targets is what the reaper should look at.
+func (m *Manager) targets() []reaper.Target {
+	var all []reaper.Target
+	for _, l := range m.allLines() {
+		if t, ok := l.target(); ok {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// close ends everything in a line.
+func (l *line) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.pending {
+		if c.state == pending {
+			l.failLocked(c, ErrClosed)
+		}
+	}
+	l.pending = nil
+	for _, r := range append([]*run(nil), l.runs...) {
+		l.closeRun(r)
+	}
+	l.watchLocked()
+}
+
+// closeRun gives a run back at once, whatever it is used for. The caller holds mu.
+func (l *line) closeRun(r *run) {
+	l.removeRun(r)
+	for _, c := range r.claims {
+		switch c.state {
+		case queued:
+			l.failLocked(c, ErrClosed)
+		case held:
+			c.lock.lose(LostClosed)
+			c.move(over)
+			l.m.unref(l)
+		}
+	}
+	l.m.settle(&settling{line: l, ranges: queue.Subtract(r.Range, r.given), drop: r.arrivals, done: make(chan struct{})})
+}

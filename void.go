@@ -1,0 +1,157 @@
+package fairlock
+
+import (
+	"github.com/fairlock/fairlock/queue"
+	"github.com/fairlock/fairlock/reaper"
+)
+
+// voidLocked ends a run whose numbers cannot be trusted any more, for ever: those who hold are told, those who wait queue
+// again at the tail, and what is left is settled, which does no harm where somebody else has done it. The caller
+// holds mu.
+func (l *line) voidLocked(r *run, why LossReason) {
+	l.removeRun(r)
+	var again []*claim
+	for _, c := range r.claims {
+		switch c.state {
+		case held:
+			c.lock.lose(why)
+		case queued:
+			c.move(pending)
+			again = append(again, c)
+		}
+	}
+	if len(again) > 0 {
+		l.m.stats.requeued.Add(int64(len(again)))
+		l.pending = append(again, l.pending...)
+	}
+	l.settleVoid(&settling{line: l, ranges: queue.Subtract(r.Range, r.given), drop: r.arrivals, done: make(chan struct{})},
+		why == LostTicket && r.inUse > 0)
+	l.ask()
+	l.watchLocked()
+}
+
+// settleVoid settles void numbers. When it is this process's own verdict and somebody held them, it gives the holder the
+// time to stop: nobody else has settled them, and reapers wait for as long.
+func (l *line) settleVoid(s *settling, held bool) {
+	if held {
+		l.m.after(l.m.cfg.Margin, func() { l.m.settle(s) })
+		return
+	}
+	l.m.settle(s)
+}
+
+// ticketFailed voids what hangs on an arrival's ticket. Claims of other arrivals in the run keep their numbers: the run is
+// divided by giving the arrival's numbers back.
+func (l *line) ticketFailed(a *arrival) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.runs {
+		for _, of := range r.arrivals {
+			if of == a {
+				l.voidArrival(r, a)
+				return
+			}
+		}
+	}
+}
+
+func (l *line) voidArrival(r *run, a *arrival) {
+	if len(r.arrivals) == 1 {
+		l.voidLocked(r, LostTicket)
+		return
+	}
+	wasHeld := false
+	var again, keep []*claim
+	for _, c := range r.claims {
+		switch {
+		case c.from != a:
+			keep = append(keep, c)
+		case c.state == held:
+			wasHeld = true
+			c.lock.lose(LostTicket)
+			r.inUse -= c.units
+			c.run = &run{gone: true}
+		case c.state == queued:
+			c.move(pending)
+			again = append(again, c)
+		}
+	}
+	r.claims, r.next = keep, 0
+	s := &settling{line: l, ranges: queue.Subtract(a.Range, r.given), done: make(chan struct{})}
+	l.give(r, s)
+	l.settleVoid(s, wasHeld)
+	l.m.stats.requeued.Add(int64(len(again)))
+	l.pending = append(again, l.pending...)
+	if wasHeld && l.shape.Permits == 1 {
+		// The numbers behind it in the run are not admitted before it is settled, Margin from now, and are then by that fact.
+		r.granted = false
+	}
+	l.settleIdle(r)
+	l.admitLocked()
+	l.ask()
+}
+
+// leaseMoved takes in a change of the lease.
+func (l *line) leaseMoved(lease *reaper.Lease, to reaper.LeaseState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range append([]*run(nil), l.runs...) {
+		if r.lease != lease {
+			continue
+		}
+		switch to {
+		case reaper.Ended:
+			l.voidLocked(r, LostSession)
+		case reaper.Lapsed:
+			for _, c := range r.claims {
+				if c.state == held {
+					c.lock.lose(LostLease)
+				}
+			}
+		}
+	}
+	if to == reaper.Live {
+		l.admitLocked()
+	}
+}
+
+// checkGone finds out whether the lock document is really gone, by a read that no stale server can answer. If it is, every
+// number that was issued before is void. The caller holds mu.
+func (l *line) checkGone() {
+	if l.checking || len(l.runs) == 0 {
+		return
+	}
+	l.checking = true
+	old := l.runs
+	l.m.spawn(func() {
+		ctx, cancel := l.m.opContext()
+		defer cancel()
+		gone, err := l.m.queue.Gone(ctx, l.name)
+		var v queue.View
+		var found bool
+		if err == nil && !gone {
+			// There, but perhaps made anew, or not one of ours.
+			v, found, err = l.m.queue.View(ctx, l.name)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.checking = false
+		if err != nil {
+			l.lastErr = err
+			l.m.log().Warn("fairlock: lock document", "lock", l.name, "error", err)
+			return
+		}
+		if found {
+			l.learnLocked(v)
+		}
+		if !gone {
+			return
+		}
+		l.m.log().Warn("fairlock: lock document was deleted", "lock", l.name)
+		for _, r := range old {
+			if !r.gone {
+				l.voidLocked(r, LostSettled)
+			}
+		}
+	})
+}
