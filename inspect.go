@@ -205,7 +205,7 @@ func (m *Manager) List(ctx context.Context) ([]LockSummary, error) {
 			}
 			all = append(all, s)
 		}
-		if len(views) < page {
+		if len(views) == 0 {
 			return all, nil
 		}
 	}
