@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,10 +38,22 @@ func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){"fairlock": main})
 }
 
+// unignore gives the programs that tests start the signals that this process was started to ignore, as one is under nohup, or
+// in the background of a script: fairlock itself leaves ignored signals ignored, and the tests are about the others. A
+// signal that is caught here is at its default in a child.
+func unignore() {
+	for _, sig := range append([]os.Signal{syscall.SIGQUIT}, ending...) {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+}
+
 // suite runs the tests on a deployment. Without one they fail; none is skipped.
 type suite struct{ m *testing.M }
 
 func (s suite) Run() (code int) {
+	unignore()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // may download mongod
 	defer cancel()
 	uri, set, err := replset.FromEnvOrStart(ctx, replset.Options{Members: 1})
