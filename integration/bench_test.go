@@ -3,7 +3,10 @@ package integration
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -178,4 +181,71 @@ func BenchmarkCombining(b *testing.B) {
 		n += goroutines * rounds
 	}
 	b.ReportMetric(float64(n)*float64(quantile(floors, 0.5))/float64(took), "acquisitions/floor")
+}
+
+// BenchmarkProcesses is one lock that is taken and left without a pause by many processes, one caller each: acquisitions a
+// second, and what they cost. FAIRLOCK_BENCH_PROCESSES is the numbers of processes, else 2 and 8; FAIRLOCK_BENCH_TICKET_DELAY
+// their Config.TicketDelay, else the default.
+func BenchmarkProcesses(b *testing.B) {
+	sizes := os.Getenv("FAIRLOCK_BENCH_PROCESSES")
+	if sizes == "" {
+		sizes = "2 8"
+	}
+	var delay time.Duration
+	if s := os.Getenv("FAIRLOCK_BENCH_TICKET_DELAY"); s != "" {
+		var err error
+		delay, err = time.ParseDuration(s)
+		require.NoError(b, err)
+	}
+	for _, size := range strings.Fields(sizes) {
+		n, err := strconv.Atoi(size)
+		require.NoError(b, err)
+		b.Run(size, func(b *testing.B) {
+			bed := newBed(b)
+			f := newFloor(bed)
+			var floors []time.Duration
+			for range 100 {
+				floors = append(floors, f.once(b))
+			}
+			var workers []*worker
+			for range n {
+				workers = append(workers, bed.startWorker(workerConfig{TTL: 30 * time.Second, TicketDelay: delay}))
+			}
+			loop := func(d time.Duration) (total looped) {
+				for _, w := range workers {
+					require.NoError(b, w.in.Encode(order{Op: "loop", Name: "x", For: d}))
+				}
+				for _, w := range workers {
+					r := w.await("looped")
+					require.Empty(b, r.Err)
+					total.Waits = append(total.Waits, r.Loop.Waits...)
+					s := &total.Stats
+					s.Events += r.Loop.Stats.Events
+					s.Reads += r.Loop.Stats.Reads
+					s.StreamsOpened += r.Loop.Stats.StreamsOpened
+				}
+				return total
+			}
+			loop(2 * time.Second) // warm
+			const window = 8 * time.Second
+			for b.Loop() {
+				began := time.Now()
+				total := loop(window)
+				took := time.Since(began).Seconds()
+				acq := float64(len(total.Waits))
+				b.ReportMetric(acq/took, "acq/s")
+				b.ReportMetric(acq/took*quantile(floors, 0.5).Seconds(), "acq/floor")
+				b.ReportMetric(float64(quantile(total.Waits, 1))/float64(quantile(total.Waits, 0.5)), "maxwait/p50")
+				b.ReportMetric(float64(total.Stats.Events)/acq, "events/acq")
+				b.ReportMetric(float64(total.Stats.Reads)/acq, "reads/acq")
+				b.ReportMetric(float64(total.Stats.StreamsOpened)/acq, "opened/acq")
+			}
+			for _, w := range workers {
+				w.order("close", 0, "")
+			}
+			for _, w := range workers {
+				require.Empty(b, w.await("closed").Err)
+			}
+		})
+	}
 }
