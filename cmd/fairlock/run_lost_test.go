@@ -61,7 +61,7 @@ func TestLostSession(t *testing.T) {
 // only Linux has a means against.
 func TestLostLease(t *testing.T) {
 	b := newBench(t)
-	proxy, uri := newProxy(b)
+	network, uri := newCable(b)
 	setsid := "setsid"
 	if runtime.GOOS != "linux" {
 		setsid = ""
@@ -75,7 +75,7 @@ echo $$ > child
 	pids := []int{b.pid("child"), b.pid("grandchild"), b.pid("escaped")}
 	b.known("job")
 	b.queuedBehind("job", func() {
-		proxy.blackHole()
+		network.Cut()
 	}, func() {
 		for _, pid := range pids {
 			require.False(t, alive(pid), "a process of the command runs beside the next holder")
@@ -131,12 +131,12 @@ func TestMaxHold(t *testing.T) {
 // TestNotReleased: MongoDB is out of reach when the command ends. Its exit code counts, after a warning, and not much later.
 func TestNotReleased(t *testing.T) {
 	b := newBench(t)
-	proxy, uri := newProxy(b)
+	network, uri := newCable(b)
 	p := b.start("run", "--uri", uri, "--ttl", brief, "--kill-after", "0s", "job", "--", "sh", "-c",
 		begin+`while ! [ -e go ]; do sleep 0.02; done; exit 3`)
 	b.read("owner")
 	b.known("job")
-	proxy.blackHole()
+	network.Cut()
 	b.write("go")
 	began := time.Now()
 	p.exits(3)
@@ -148,11 +148,11 @@ func TestNotReleased(t *testing.T) {
 // TestInterruptedRelease: a signal ends the wait for a release that does not come.
 func TestInterruptedRelease(t *testing.T) {
 	b := newBench(t)
-	proxy, uri := newProxy(b)
+	network, uri := newCable(b)
 	p := b.start("run", "-v", "--uri", uri, "job", "--", "sh", "-c", begin+`while ! [ -e go ]; do sleep 0.02; done; exit 3`)
 	b.read("owner")
 	b.known("job")
-	proxy.blackHole()
+	network.Cut()
 	b.write("go")
 	b.eventually(func() bool { return strings.Contains(p.errors(), "command ended") }, "the command ends")
 	p.signal(syscall.SIGINT)
