@@ -56,6 +56,30 @@ func TestKillHolder(t *testing.T) {
 	require.EqualValues(t, 1, m.Stats().SessionsEnded)
 }
 
+// TestKillHolderWithoutSession: the session document of a dead holder is gone too. Absence proves nothing, so an ended
+// session is written in its place before its ticket is cleared.
+func TestKillHolderWithoutSession(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	ctx := withLimit(t)
+	m := b.manager(fairlock.Config{TTL: shortTTL})
+	w := b.startWorker(workerConfig{TTL: shortTTL})
+	w.order("lock", 1, "x")
+	dead := w.await("granted")
+	next := waitBehind(t, ctx, m, "x")
+	b.awaitWaiters(m, "x", 1)
+	w.signal(syscall.SIGKILL)
+	killed := time.Now()
+	_, err := b.coll("sessions").DeleteOne(ctx, bson.D{{Key: "_id", Value: dead.Session}})
+	require.NoError(t, err)
+	l := <-next
+	requireRecovery(t, killed, "holder killed, session deleted")
+	require.NoError(t, l.Unlock(ctx))
+	var s bson.M
+	require.NoError(t, b.coll("sessions").FindOne(ctx, bson.D{{Key: "_id", Value: dead.Session}}).Decode(&s))
+	require.Equal(t, true, s["ended"])
+}
+
 // TestKillHundredWaiters kills a process that holds and has a hundred callers waiting, and one that only waits: one lease for all.
 func TestKillHundredWaiters(t *testing.T) {
 	t.Parallel()

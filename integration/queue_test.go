@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
 	"github.com/fairlock/fairlock/queue"
@@ -184,6 +185,43 @@ func TestSettleOfSettledAndNext(t *testing.T) {
 	require.NoError(t, err)
 	for _, ranges := range [][]queue.Range{{{Lo: p.Lo, Hi: p.Lo + 5}}, {{Lo: p.Lo, Hi: p.Lo}, {Lo: p.Hi, Hi: p.Hi}}} {
 		_, err := q.Settle(ctx, "x", ranges, 0)
+		require.NoError(t, err)
+	}
+}
+
+// TestCollect deletes idle documents of the day before yesterday, and no others.
+func TestCollect(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	ctx := withLimit(t)
+	q := queue.Open(b.db, "fairlock.", true)
+	var last int64
+	for i, name := range []string{"old", "young", "held"} {
+		p, err := q.Enqueue(ctx, name, queue.Mutex, queue.Arrival{Mark: int64(i), Units: 1, Grace: time.Second})
+		require.NoError(t, err)
+		if name == "old" {
+			last = p.Hi
+		}
+		if name != "held" {
+			_, err = q.Settle(ctx, name, []queue.Range{p.Range}, p.Arrival)
+			require.NoError(t, err)
+		}
+	}
+	_, err := b.coll("locks").UpdateByID(ctx, "old", bson.D{{Key: "$set", Value: bson.D{{Key: "idleSince", Value: time.Now().Add(-48 * time.Hour)}}}})
+	require.NoError(t, err)
+	require.NoError(t, q.Collect(ctx))
+	for name, gone := range map[string]bool{"old": true, "young": false, "held": false} {
+		_, found, err := q.View(ctx, name)
+		require.NoError(t, err)
+		require.Equal(t, !gone, found, name)
+	}
+	p, err := q.Enqueue(ctx, "old", queue.Mutex, queue.Arrival{Mark: 9, Units: 1, Grace: time.Second})
+	require.NoError(t, err)
+	require.Greater(t, p.Lo, last, "tokens go on")
+	for _, name := range []string{"old", "held"} {
+		v, _, err := q.View(ctx, name)
+		require.NoError(t, err)
+		_, err = q.Settle(ctx, name, []queue.Range{{Lo: v.Issued, Hi: v.Issued}}, 1)
 		require.NoError(t, err)
 	}
 }

@@ -162,8 +162,8 @@ func (c *Collections) Page(ctx context.Context, after string, limit int) ([]View
 	return views, err
 }
 
-// Collect deletes lock documents that have been idle for a day, by the server's clock, as the TTL index does where Setup
-// made one. The condition is in the delete itself, so a document that somebody came back to is left alone.
+// Collect implements [Store]. The day is the server's, and the condition is in the delete itself, so a document that somebody
+// came back to is left alone.
 func (c *Collections) Collect(ctx context.Context) error {
 	old := op("$lt", "$idleSince", op("$subtract", "$$NOW", idleDays.Milliseconds()))
 	_, err := c.locks.DeleteMany(ctx, bson.D{

@@ -35,6 +35,8 @@ type Store interface {
 	Gone(ctx context.Context, name string) (bool, error)
 	// Page pages through all lock documents after the name after, in order.
 	Page(ctx context.Context, after string, limit int) ([]View, error)
+	// Collect deletes lock documents that have been idle for a day, as the TTL index does where Setup made one.
+	Collect(ctx context.Context) error
 	// BusyLocks pages through the names of locks that somebody holds or waits for, after the name after, in order.
 	BusyLocks(ctx context.Context, after string, limit int) ([]string, error)
 

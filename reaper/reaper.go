@@ -46,12 +46,13 @@ type Counts struct {
 
 // Reaper watches those ahead in line and clears the dead. Everything but Counts belongs to the goroutine of Run.
 type Reaper struct {
-	cfg    Config
-	counts Counts
-	seen   *sightings
-	due    map[string]clock.Instant // next look at each target
-	moved  map[string]queue.View    // of busy locks at the last sweep, to pass over those that move
-	stood  map[string]standing      // of targets, to pass over the tickets of those that have not moved
+	cfg       Config
+	counts    Counts
+	seen      *sightings
+	due       map[string]clock.Instant // next look at each target
+	moved     map[string]queue.View    // of busy locks at the last sweep, to pass over those that move
+	collected clock.Instant            // last collect; 0: none yet
+	stood     map[string]standing      // of targets, to pass over the tickets of those that have not moved
 }
 
 // standing is what a look at a lock found, when all that stood before its target had tickets. It is good for a few looks

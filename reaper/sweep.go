@@ -23,7 +23,7 @@ func (r *Reaper) sweep(ctx context.Context) {
 		return
 	}
 	r.counts.Sweeps.Add(1)
-	for _, step := range []func(context.Context) error{r.sweepSessions, r.sweepTickets, r.sweepLocks} {
+	for _, step := range []func(context.Context) error{r.sweepSessions, r.sweepTickets, r.sweepLocks, r.collect} {
 		if err := step(ctx); err != nil && ctx.Err() == nil {
 			r.cfg.Log.Warn("fairlock: sweep", "error", err)
 		}
@@ -186,6 +186,19 @@ func (r *Reaper) sweepLocks(ctx context.Context) error {
 		}
 		after = names[len(names)-1]
 	}
+}
+
+// collectPause is the time between two collections of one sweeper.
+const collectPause = time.Hour
+
+// collect deletes what nobody has needed for a day, for deployments in which nobody ran Setup.
+func (r *Reaper) collect(ctx context.Context) error {
+	now := r.cfg.Clock.Now()
+	if r.collected != 0 && now.Sub(r.collected) < collectPause {
+		return nil
+	}
+	r.collected = now
+	return r.bounded(ctx, r.cfg.Queue.Collect)
 }
 
 // bounded gives one step its own deadline.

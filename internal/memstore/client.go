@@ -25,6 +25,7 @@ const (
 	OpBusyLocks   Op = "BusyLocks"
 	OpPutTicket   Op = "PutTicket"
 	OpMarkPassed  Op = "MarkPassed"
+	OpCollect     Op = "Collect"
 	OpDropTickets Op = "DropTickets"
 	OpBury        Op = "Bury"
 	OpBuryRead    Op = "Bury/read"

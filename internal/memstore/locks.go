@@ -177,6 +177,12 @@ func (q Queue) Page(ctx context.Context, after string, limit int) ([]queue.View,
 	})
 }
 
+// Collect implements [queue.Store]. Nothing in memory grows old enough.
+func (q Queue) Collect(ctx context.Context) error {
+	_, err := call(ctx, q.c, OpCollect, "", func() (struct{}, error) { return struct{}{}, nil })
+	return err
+}
+
 // BusyLocks implements [queue.Store].
 func (q Queue) BusyLocks(ctx context.Context, after string, limit int) ([]string, error) {
 	return read(ctx, q.c, OpBusyLocks, "", func(st *state) []string {
