@@ -86,6 +86,8 @@ func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool
 	defer m.tasks.done()
 	c := &claim{units: 1, try: try, opts: o, ready: make(chan struct{})}
 	l.mu.Lock()
+	l.calls++
+	c.call = l.calls
 	if try {
 		l.try(c)
 	} else {
@@ -147,7 +149,7 @@ func (l *line) try(c *claim) {
 	c.move(asked)
 	l.asking = true
 	l.m.ref(l)
-	before := l.frontier
+	before := l.shown
 	l.m.spawn(func() {
 		err := l.tryNow(c, before)
 		l.mu.Lock()
@@ -161,7 +163,7 @@ func (l *line) try(c *claim) {
 	})
 }
 
-// tryNow makes the arrival of a try. before is the frontier known before it.
+// tryNow makes the arrival of a try. before is as for placed.
 func (l *line) tryNow(c *claim, before int64) error {
 	m := l.m
 	lease, err := m.session()

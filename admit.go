@@ -15,6 +15,9 @@ func (l *line) learnLocked(v queue.View) (granted int64) {
 			l.voidLocked(r, LostSettled)
 		}
 	}
+	if v.Settled >= 0 {
+		l.shown = max(l.shown, v.Frontier)
+	}
 	frontier := v.Frontier
 	if l.shape.Permits == 1 && v.Settled >= 0 {
 		// The frontier also passes over numbers that were settled out of order, and ours may be one of them (its session
@@ -139,7 +142,8 @@ func (l *line) give(r *run, s *settling) {
 	r.given = queue.Merge(append(r.given, s.ranges...))
 	var keep []*arrival
 	for _, a := range r.arrivals {
-		if len(queue.Subtract(a.Range, r.given)) == 0 {
+		// Below r.Lo all is given back, and forgotten.
+		if len(queue.Subtract(queue.Range{Lo: max(a.Lo, r.Lo), Hi: a.Hi}, r.given)) == 0 {
 			s.drop = append(s.drop, a)
 		} else {
 			keep = append(keep, a)

@@ -43,6 +43,7 @@ var claimTransitions = [...][]claimState{
 // line's mutex; lock and err may be read after ready is closed.
 type claim struct {
 	state claimState
+	call  int64 // place among the line's calls
 	units int64
 	try   bool
 	opts  *options

@@ -1,9 +1,11 @@
 package fairlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/fairlock/fairlock/internal/clock"
@@ -24,7 +26,9 @@ type line struct {
 	pending  []*claim   // in order; some may be over
 	asking   bool       // an enqueue is on its way: at most one, so that number order is call order
 	runs     []*run     // in number order, none gone
-	frontier int64      // highest known; only grows, unless the lock document was made anew
+	frontier int64      // highest known, or proved by our own settles; only grows, unless the lock document was made anew
+	shown    int64      // highest frontier that a document has shown
+	calls    int64      // claims so far, to keep them in the order of their calls
 	reached  int64      // newest arrival known to be settled
 	watched  bool       // Watcher.Wait was called
 	checking bool       // a goroutine finds out whether the document is gone
@@ -84,7 +88,7 @@ func (l *line) enqueue(batch []*claim) {
 			live = append(live, c)
 		}
 	}
-	before := l.frontier
+	before := l.shown
 	l.mu.Unlock()
 	if len(live) == 0 {
 		l.notAsked(nil, nil)
@@ -154,7 +158,7 @@ func (l *line) notAsked(batch []*claim, err error) {
 			again = append(again, c)
 		}
 	}
-	l.pending = append(again, l.pending...)
+	l.requeue(again)
 	if err == nil || permanent {
 		l.asking = false
 		l.ask()
@@ -171,12 +175,12 @@ func (l *line) notAsked(batch []*claim, err error) {
 	})
 }
 
-// placed gives a batch its numbers. before is the frontier that was known when the enqueue was sent: a lower one in
+// placed gives a batch its numbers. before is the frontier that documents had shown when the enqueue was sent: a lower one in
 // the reply means that the document was made anew with lower numbers, since the frontier of one document never goes
 // down (I2). The caller holds mu.
 func (l *line) placed(batch []*claim, place queue.Place, lease *reaper.Lease, sent clock.Instant, before int64) {
 	if place.View.Frontier < before {
-		l.frontier = 0
+		l.frontier, l.shown = 0, 0
 		for _, r := range l.runs {
 			l.voidLocked(r, LostSettled)
 		}
@@ -231,6 +235,13 @@ func (l *line) joinRun(a *arrival) *run {
 	r := &run{Range: a.Range, lease: a.lease, arrivals: []*arrival{a}}
 	l.runs = append(l.runs, r)
 	return r
+}
+
+// requeue puts claims back to the pending ones, in the order of their calls: others may have been put back meanwhile. The
+// caller holds mu.
+func (l *line) requeue(claims []*claim) {
+	l.pending = append(claims, l.pending...)
+	slices.SortFunc(l.pending, func(a, b *claim) int { return cmp.Compare(a.call, b.call) })
 }
 
 // failLocked ends a claim without a grant. The caller holds mu.

@@ -33,11 +33,13 @@ func (m *Manager) settle(s *settling) {
 	m.spawn(func() {
 		defer close(s.done)
 		pause := retryPause
+		settled := false // by this very write, so the numbers were of the document that is there
 		for attempt := 1; ; attempt++ {
 			fresh, err := m.settleOnce(s)
 			if err == nil {
 				// A repeat that changed nothing may have met the work of its own first attempt.
 				s.lost = !fresh && attempt == 1
+				settled = fresh
 				break
 			}
 			m.log().Warn("fairlock: settle", "lock", s.line.name, "error", err)
@@ -47,7 +49,7 @@ func (m *Manager) settle(s *settling) {
 			}
 			pause = min(2*pause, mostRetryPause)
 		}
-		if s.opens > 0 && !s.lost {
+		if s.opens > 0 && settled {
 			m.opened(s.line.name, s.opens)
 		}
 		m.tickets.finish(s.drop)

@@ -143,7 +143,12 @@ func (k *keeper) write(a *arrival) {
 	switch {
 	case gone:
 		k.drop([]queue.TicketID{t.ID})
-	case err != nil:
+	case err == nil:
+		// A grant may have been refused in the moment between the deadline and this acknowledgement.
+		a.line.mu.Lock()
+		a.line.admitLocked()
+		a.line.mu.Unlock()
+	default:
 		k.m.log().Warn("fairlock: no ticket in time, the numbers are void", "lock", a.line.name, "error", err)
 		a.line.ticketFailed(a)
 	}

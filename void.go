@@ -22,7 +22,7 @@ func (l *line) voidLocked(r *run, why LossReason) {
 	}
 	if len(again) > 0 {
 		l.m.stats.requeued.Add(int64(len(again)))
-		l.pending = append(again, l.pending...)
+		l.requeue(again)
 	}
 	l.settleVoid(&settling{line: l, ranges: queue.Subtract(r.Range, r.given), drop: r.arrivals, done: make(chan struct{})},
 		why == LostTicket && r.inUse > 0)
@@ -77,15 +77,18 @@ func (l *line) voidArrival(r *run, a *arrival) {
 		}
 	}
 	r.claims, r.next = keep, 0
-	s := &settling{line: l, ranges: queue.Subtract(a.Range, r.given), done: make(chan struct{})}
+	back := a.Range
+	if wasHeld && l.shape.Permits == 1 {
+		// All before the held number is over, and goes back with it: the rest of the run is not the head before that is
+		// settled, Margin from now, and is then by that fact.
+		back.Lo = r.Lo
+		r.granted = false
+	}
+	s := &settling{line: l, ranges: queue.Subtract(back, r.given), done: make(chan struct{})}
 	l.give(r, s)
 	l.settleVoid(s, wasHeld)
 	l.m.stats.requeued.Add(int64(len(again)))
-	l.pending = append(again, l.pending...)
-	if wasHeld && l.shape.Permits == 1 {
-		// The numbers behind it in the run are not admitted before it is settled, Margin from now, and are then by that fact.
-		r.granted = false
-	}
+	l.requeue(again)
 	l.settleIdle(r)
 	l.admitLocked()
 	l.ask()
