@@ -122,7 +122,8 @@ func (l *line) settleIdle(r *run) *settling {
 		l.m.spawn(func() { l.m.tickets.finish(r.arrivals) })
 		return nil
 	}
-	s := &settling{line: l, ranges: idle, arrival: r.arrivals[len(r.arrivals)-1].index, done: make(chan struct{})}
+	s := l.newSettling(idle, nil)
+	s.arrival = r.arrivals[len(r.arrivals)-1].index
 	if r.inUse == 0 {
 		s.drop = r.arrivals
 		l.removeRun(r)
@@ -175,7 +176,8 @@ func (l *line) trim(r *run) {
 		return
 	}
 	front := queue.Range{Lo: r.Lo, Hi: r.claims[n].num.Lo - 1}
-	s := &settling{line: l, ranges: queue.Subtract(front, r.given), arrival: r.arrivals[0].index, done: make(chan struct{})}
+	s := l.newSettling(queue.Subtract(front, r.given), nil)
+	s.arrival = r.arrivals[0].index
 	l.give(r, s)
 	r.claims = append([]*claim(nil), r.claims[n:]...)
 	r.next = max(r.next-n, 0)

@@ -141,13 +141,15 @@ func (r *run) idle() []queue.Range {
 			taken = append(taken, c.num)
 		}
 	}
-	slices.SortFunc(taken, func(a, b queue.Range) int { return int(a.Lo - b.Lo) })
-	return queue.Subtract(r.Range, taken)
+	return queue.Subtract(r.Range, queue.Merge(taken))
 }
+
+// open returns the numbers that have not been given back.
+func (r *run) open() []queue.Range { return queue.Subtract(r.Range, r.given) }
 
 // lowestOpen is the lowest number of the run that has not been given back.
 func (r *run) lowestOpen() int64 {
-	if open := queue.Subtract(r.Range, r.given); len(open) > 0 {
+	if open := r.open(); len(open) > 0 {
 		return open[0].Lo
 	}
 	return r.Hi + 1

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -199,7 +198,7 @@ func (m *Manager) List(ctx context.Context) ([]LockSummary, error) {
 			}
 			s := LockSummary{Name: v.Name, Kind: string(v.Kind), Permits: v.Permits, LastToken: v.Issued, IdleSince: v.IdleSince}
 			for _, r := range queue.Subtract(queue.Range{Lo: v.Settled + 1, Hi: v.Issued}, v.Done) {
-				held := min(max(min(r.Hi, v.Frontier)-r.Lo+1, 0), math.MaxInt64)
+				held := max(min(r.Hi, v.Frontier)-r.Lo+1, 0)
 				s.Held += held
 				s.Waiting += r.Units() - held
 			}

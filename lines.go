@@ -116,5 +116,5 @@ func (l *line) closeRun(r *run) {
 			l.m.unref(l)
 		}
 	}
-	l.m.settle(&settling{line: l, ranges: queue.Subtract(r.Range, r.given), drop: r.arrivals, done: make(chan struct{})})
+	l.m.settle(l.newSettling(r.open(), r.arrivals))
 }

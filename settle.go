@@ -22,6 +22,11 @@ type settling struct {
 	err  error         // given up, by Close; the lease ends them
 }
 
+// newSettling is a settle of ranges that ends the tickets of drop, not sent yet.
+func (l *line) newSettling(ranges []queue.Range, drop []*arrival) *settling {
+	return &settling{line: l, ranges: ranges, drop: drop, done: make(chan struct{})}
+}
+
 const (
 	retryPause     = 100 * time.Millisecond
 	mostRetryPause = 2 * time.Second

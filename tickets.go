@@ -34,6 +34,13 @@ type ticket struct {
 // id is the id of the arrival's ticket.
 func (a *arrival) id() queue.TicketID { return queue.TicketID{Lock: a.line.name, Lo: a.Lo} }
 
+// document is the arrival's ticket as it is written.
+func (a *arrival) document() queue.Ticket {
+	return queue.Ticket{
+		ID: a.id(), Hi: a.Hi, Session: a.lease.ID(), Arrival: a.index, Weight: a.weight, Labels: a.labels,
+	}
+}
+
 // trusted reports whether the numbers can be trusted as far as the ticket goes, at now: it was acknowledged in time, or
 // the time in which no reaper can act without one is not over.
 func (a *arrival) trusted(now clock.Instant) bool { return a.ticket.ok.Load() || now < a.deadline() }
@@ -125,10 +132,7 @@ func (k *keeper) start() (next time.Duration, any bool) {
 // write writes the ticket until it is acknowledged, or it is too late for an acknowledgement to be believed: by
 // then a reaper may have buried the number, settled it, and taken its tombstone away again.
 func (k *keeper) write(a *arrival) {
-	t := queue.Ticket{
-		ID: a.id(), Hi: a.Hi, Session: a.lease.ID(), Arrival: a.index, Weight: a.weight, Labels: a.labels,
-	}
-	err := k.put(a, t)
+	err := k.put(a)
 	k.mu.Lock()
 	gone := a.ticket.state == finished
 	switch {
@@ -142,7 +146,7 @@ func (k *keeper) write(a *arrival) {
 	k.mu.Unlock()
 	switch {
 	case gone:
-		k.drop([]queue.TicketID{t.ID})
+		k.drop([]queue.TicketID{a.id()})
 	case err == nil:
 		// A grant may have been refused in the moment between the deadline and this acknowledgement.
 		a.line.mu.Lock()
@@ -156,7 +160,8 @@ func (k *keeper) write(a *arrival) {
 
 var errLateTicket = errors.New("fairlock: ticket not acknowledged in time")
 
-func (k *keeper) put(a *arrival, t queue.Ticket) error {
+func (k *keeper) put(a *arrival) error {
+	t := a.document()
 	for last := error(nil); ; {
 		now := k.m.clock.Now()
 		left := a.deadline().Sub(now)
@@ -284,9 +289,7 @@ func (k *keeper) knows(id queue.TicketID) bool {
 func (k *keeper) restore(a *arrival) {
 	ctx, cancel := k.m.opContext()
 	defer cancel()
-	err := k.m.queue.PutTicket(ctx, queue.Ticket{
-		ID: a.id(), Hi: a.Hi, Session: a.lease.ID(), Arrival: a.index, Weight: a.weight, Labels: a.labels,
-	}, k.m.clock.Now().Sub(a.sent))
+	err := k.m.queue.PutTicket(ctx, a.document(), k.m.clock.Now().Sub(a.sent))
 	switch {
 	case errors.Is(err, queue.ErrTombstone):
 		k.mu.Lock()

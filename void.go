@@ -24,8 +24,7 @@ func (l *line) voidLocked(r *run, why LossReason) {
 		l.m.stats.requeued.Add(int64(len(again)))
 		l.requeue(again)
 	}
-	l.settleVoid(&settling{line: l, ranges: queue.Subtract(r.Range, r.given), drop: r.arrivals, done: make(chan struct{})},
-		why == LostTicket && r.inUse > 0)
+	l.settleVoid(l.newSettling(r.open(), r.arrivals), why == LostTicket && r.inUse > 0)
 	l.ask()
 	l.watchLocked()
 }
@@ -55,6 +54,7 @@ func (l *line) ticketFailed(a *arrival) {
 	}
 }
 
+// voidArrival is voidLocked for one arrival of a run. The caller holds mu.
 func (l *line) voidArrival(r *run, a *arrival) {
 	if len(r.arrivals) == 1 {
 		l.voidLocked(r, LostTicket)
@@ -84,7 +84,7 @@ func (l *line) voidArrival(r *run, a *arrival) {
 		back.Lo = r.Lo
 		r.granted = false
 	}
-	s := &settling{line: l, ranges: queue.Subtract(back, r.given), done: make(chan struct{})}
+	s := l.newSettling(queue.Subtract(back, r.given), nil)
 	l.give(r, s)
 	l.settleVoid(s, wasHeld)
 	l.m.stats.requeued.Add(int64(len(again)))

@@ -15,3 +15,6 @@ func (r *Reaper) SweepOnce(ctx context.Context) { r.sweep(ctx) }
 
 // Tick is the time between two looks of a waiter near the head.
 func (r *Reaper) Tick() time.Duration { return r.tick() }
+
+// Done is closed when nothing renews the session any more.
+func (l *Lease) Done() <-chan struct{} { return l.done }

@@ -114,9 +114,6 @@ func (l *Lease) Stop() {
 	<-l.done
 }
 
-// Done is closed when nothing renews the session any more.
-func (l *Lease) Done() <-chan struct{} { return l.done }
-
 type renewal struct {
 	sent clock.Instant
 	err  error
