@@ -129,6 +129,7 @@ func (l *line) settleIdle(r *run) *settling {
 		l.removeRun(r)
 		if l.shape.Permits == 1 && r.granted { // see capacity: nothing was left before what follows the run
 			s.opens = r.Hi + 1
+			s.front = len(idle) == 1
 		}
 	} else {
 		l.give(r, s)

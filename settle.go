@@ -13,6 +13,7 @@ import (
 type settling struct {
 	line    *line
 	ranges  []queue.Range
+	front   bool // most likely the first range that is not settled, and alone
 	arrival int64
 	opens   int64      // when above 0: the frontier is at least this once these numbers are settled
 	drop    []*arrival // whose tickets end with it
@@ -40,7 +41,7 @@ func (m *Manager) settle(s *settling) {
 		pause := retryPause
 		settled := false // by this very write, so the numbers were of the document that is there
 		for attempt := 1; ; attempt++ {
-			fresh, err := m.settleOnce(s)
+			fresh, err := m.settleOnce(s, attempt == 1)
 			if err == nil {
 				// A repeat that changed nothing may have met the work of its own first attempt.
 				s.lost = !fresh && attempt == 1
@@ -61,7 +62,16 @@ func (m *Manager) settle(s *settling) {
 	})
 }
 
-func (m *Manager) settleOnce(s *settling) (fresh bool, err error) {
+func (m *Manager) settleOnce(s *settling, first bool) (fresh bool, err error) {
+	if s.front && first {
+		ctx, cancel := m.opContext()
+		done, err := m.queue.SettleFront(ctx, s.line.name, s.line.shape, s.ranges[0], s.arrival)
+		cancel()
+		m.stats.settles.Add(1)
+		if done || err != nil {
+			return done, err
+		}
+	}
 	const mostRanges = 500
 	for chunk := range slices.Chunk(s.ranges, mostRanges) {
 		ctx, cancel := m.opContext()

@@ -103,6 +103,19 @@ func TestPipelinesAgreeWithReference(t *testing.T) {
 				require.Equal(rt, ref.Settle(ranges, at), fresh, "settle %v of %+v", ranges, ref)
 				check()
 			},
+			"settle front": func(rt *rapid.T) {
+				r := rapid.SampledFrom(issued).Draw(rt, "range")
+				r.Hi = rapid.Int64Range(r.Lo, r.Hi).Draw(rt, "hi")
+				at := rapid.Int64Range(0, ref.Arrivals).Draw(rt, "arrival")
+				front := ref.Settled == r.Lo-1 && len(ref.Done) == 0
+				done, err := q.SettleFront(ctx, name, shape, r, at)
+				require.NoError(rt, err)
+				require.Equal(rt, front, done)
+				if done {
+					require.True(rt, ref.Settle([]queue.Range{r}, at))
+				}
+				check()
+			},
 			"other shape": func(rt *rapid.T) {
 				other := queue.Shape{Kind: shape.Kind, Permits: shape.Permits + 1}
 				_, err := q.Enqueue(ctx, name, other, arrival(1))

@@ -83,17 +83,37 @@ func (c *Collections) arrivePipeline(shape Shape, a Arrival, admit any) mongo.Pi
 		set(
 			when("issued", op("$add", "$issued", a.Units)),
 			when("arrivals", op("$add", "$arrivals", int64(1))),
-			// The longest grace of all who may have a number here without a ticket: a reaper waits that long (section
-			// "Orphan numbers" of package reaper). It shrinks only when nobody is there.
-			when("grace", op("$max", a.Grace.Milliseconds(), cond(op("$eq", "$settled", "$issued"), int64(0), "$grace"))),
+			when("grace", graceExpr(a)),
 			when("idleSince", "$$REMOVE"),
 			to(slot, cond("$fresh",
-				doc{to("mark", a.Mark), to("hi", op("$add", "$issued", a.Units)), to("arrival", op("$add", "$arrivals", int64(1))), to("asked", int64(1))},
+				arrivedExpr(a),
 				cond(repeat, op("$mergeObjects", "$"+slot, doc{to("asked", op("$add", "$"+slot+".asked", int64(1)))}),
 					op("$ifNull", "$"+slot, "$$REMOVE")))),
 			to("fresh", "$$REMOVE"),
 		),
 	}
+}
+
+// arriveAgainPipeline is arrivePipeline where the document exists, has the shape and does not know the arrival.
+func arriveAgainPipeline(a Arrival) mongo.Pipeline {
+	return mongo.Pipeline{set(
+		to("issued", op("$add", "$issued", a.Units)),
+		to("arrivals", op("$add", "$arrivals", int64(1))),
+		to("grace", graceExpr(a)),
+		to("idleSince", "$$REMOVE"),
+		to("last."+slotOf(a), arrivedExpr(a)),
+	)}
+}
+
+// graceExpr is the longest grace of all who may have a number here without a ticket: a reaper waits that long (section
+// "Orphan numbers" of package reaper). It shrinks only when nobody is there.
+func graceExpr(a Arrival) doc {
+	return op("$max", a.Grace.Milliseconds(), cond(op("$eq", "$settled", "$issued"), int64(0), "$grace"))
+}
+
+// arrivedExpr is what the slot keeps of an arrival.
+func arrivedExpr(a Arrival) doc {
+	return doc{to("mark", a.Mark), to("hi", op("$add", "$issued", a.Units)), to("arrival", op("$add", "$arrivals", int64(1))), to("asked", int64(1))}
 }
 
 // settlePipeline is Reference.Settle.
@@ -120,6 +140,20 @@ func settlePipeline(ranges []Range, arrival int64) mongo.Pipeline {
 			to("was", "$$REMOVE"),
 		),
 	}
+}
+
+// settleFrontPipeline is settlePipeline where settled is r.Lo-1, done is empty and issued at least r.Hi.
+func settleFrontPipeline(shape Shape, r Range, arrival int64) mongo.Pipeline {
+	frontier := r.Hi + shape.Permits
+	calls := op("$and", op("$gt", frontier, "$frontier"), op("$gt", "$issued", "$frontier"))
+	return mongo.Pipeline{set(
+		to("settled", r.Hi),
+		to("frontier", op("$max", "$frontier", frontier)),
+		to("calls", cond(calls, op("$add", "$calls", int64(1)), "$calls")),
+		to("calledAt", cond(calls, "$$NOW", op("$ifNull", "$calledAt", "$$REMOVE"))),
+		to("reached", op("$max", "$reached", arrival)),
+		to("idleSince", cond(op("$eq", "$issued", r.Hi), "$$NOW", "$$REMOVE")),
+	)}
 }
 
 func reduce(input, initial, in any) doc {

@@ -26,6 +26,9 @@ type Store interface {
 	// Settle ends the numbers of ranges for ever. fresh is false when all of them had been settled before, or the lock
 	// document is gone. arrival is the newest arrival among them, or 0.
 	Settle(ctx context.Context, name string, ranges []Range, arrival int64) (fresh bool, err error)
+	// SettleFront is Settle of one range, cheaper, in the usual case of a mutex: all before it is settled and nothing after it.
+	// done is false when that is not so, or not known; nothing was changed then, and nothing is proved.
+	SettleFront(ctx context.Context, name string, shape Shape, r Range, arrival int64) (done bool, err error)
 	// Views reads lock documents at majority, without Done. Documents that are missing are missing in the reply; that
 	// proves nothing, for the reply may be old.
 	Views(ctx context.Context, names []string) ([]View, error)

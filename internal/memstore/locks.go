@@ -101,11 +101,22 @@ func (st *state) arrive(name string, shape queue.Shape, a queue.Arrival, try boo
 	return p, issued, issued || !found, nil
 }
 
+// SettleFront implements [queue.Store].
+func (q Queue) SettleFront(ctx context.Context, name string, shape queue.Shape, r queue.Range, arrival int64) (bool, error) {
+	return q.settle(ctx, name, []queue.Range{r}, arrival, func(l *lock) bool {
+		return l.Settled == r.Lo-1 && len(l.Done) == 0 && l.Permits == shape.Permits
+	})
+}
+
 // Settle implements [queue.Store].
 func (q Queue) Settle(ctx context.Context, name string, ranges []queue.Range, arrival int64) (bool, error) {
+	return q.settle(ctx, name, ranges, arrival, func(*lock) bool { return true })
+}
+
+func (q Queue) settle(ctx context.Context, name string, ranges []queue.Range, arrival int64, when func(*lock) bool) (bool, error) {
 	return write(ctx, q.c, OpSettle, name, func(st *state) (bool, bool, error) {
 		l, found := st.locks[name]
-		if !found {
+		if !found || !when(&l) {
 			return false, false, nil
 		}
 		was := l.Reference

@@ -76,6 +76,16 @@ func TestAgainstReference(t *testing.T) {
 				require.NoError(rt, err)
 				require.Equal(rt, ref.Settle([]queue.Range{r}, 1), fresh)
 			},
+			"settle front": func(rt *rapid.T) {
+				r := rapid.SampledFrom(issued).Draw(rt, "range")
+				front := ref.Settled == r.Lo-1 && len(ref.Done) == 0
+				done, err := q.SettleFront(ctx, "x", shape, r, 1)
+				require.NoError(rt, err)
+				require.Equal(rt, front, done)
+				if done {
+					require.True(rt, ref.Settle([]queue.Range{r}, 1))
+				}
+			},
 			"other shape": func(rt *rapid.T) {
 				_, err := q.Enqueue(ctx, "x", queue.Shape{Kind: "other", Permits: shape.Permits}, arrival(1))
 				require.ErrorIs(rt, err, queue.ErrMismatch)
