@@ -28,13 +28,14 @@ func (m *Manager) audit(ctx context.Context) {
 	}
 }
 
-// oldNames returns the locks that this process holds or waits for and took its place in longer than a round ago.
+// oldNames returns the locks that this process holds and took its place in longer than a round ago. Those that it waits for are
+// read by the watcher.
 func (m *Manager) oldNames() []string {
 	limit := m.clock.Now().Add(-m.cfg.TTL / 3)
 	var names []string
 	for _, l := range m.allLines() {
 		l.mu.Lock()
-		if len(l.runs) > 0 && l.runs[0].arrivals[0].sent < limit {
+		if len(l.runs) > 0 && l.runs[0].arrivals[0].sent < limit && (l.runs[0].inUse > 0 || !l.watched) {
 			names = append(names, l.name)
 		}
 		l.mu.Unlock()

@@ -63,7 +63,7 @@ func (c *Config) withDefaults() (Config, error) {
 	def(&cfg.Margin, cfg.TTL/10)
 	def(&cfg.OpTimeout, 5*time.Second)
 	def(&cfg.PollInterval, 100*time.Millisecond)
-	def(&cfg.TicketDelay, 100*time.Millisecond)
+	def(&cfg.TicketDelay, min(time.Second, cfg.TTL/4))
 	if cfg.Prefix == "" {
 		cfg.Prefix = "fairlock."
 	}

@@ -180,7 +180,7 @@ func (l *line) notAsked(batch []*claim, err error) {
 // down (I2). The caller holds mu.
 func (l *line) placed(batch []*claim, place queue.Place, lease *reaper.Lease, sent clock.Instant, before int64) {
 	if place.View.Frontier < before {
-		l.frontier, l.shown = 0, 0
+		l.frontier, l.shown, l.reached = 0, 0, 0
 		for _, r := range l.runs {
 			l.voidLocked(r, LostSettled)
 		}
@@ -267,11 +267,20 @@ func (l *line) watchLocked() {
 	switch {
 	case r != nil && !l.watched:
 		l.watched = true
-		l.m.watcher.Wait(l.name, r.arrivals[0].sent)
+		l.m.watcher.Wait(l.name, r.arrivals[0].sent, l.ahead(r))
+	case r != nil:
+		l.m.watcher.Ahead(l.name, l.ahead(r))
 	case r == nil && l.watched:
 		l.watched = false
 		l.m.watcher.Leave(l.name)
 	}
+}
+
+// ahead is how many arrivals at most, and at least one, have to leave before the next claim of a blocked run is admitted. With
+// several permits the newest arrival that left says too little, and the frontier says it in units. The caller holds mu.
+func (l *line) ahead(r *run) int64 {
+	c := r.claims[r.next]
+	return max(min(c.from.index-1-l.reached, c.num.Hi-l.frontier), 1)
 }
 
 // firstBlocked is the first run with a claim that only somebody else's leaving can help. The caller holds mu.
@@ -297,5 +306,9 @@ func (l *line) target() (reaper.Target, bool) {
 	if r == nil {
 		return reaper.Target{}, false
 	}
-	return reaper.Target{Name: l.name, Below: r.lowestOpen(), Ahead: max(r.arrivals[0].index-l.reached-1, 0)}, true
+	return reaper.Target{
+		Name: l.name, Below: r.lowestOpen(), Ahead: max(r.arrivals[0].index-l.reached-1, 0),
+		// With several permits a queue can move past a dead holder.
+		Moving: l.shape.Permits == 1 && l.m.watcher.Dozes(l.name),
+	}, true
 }

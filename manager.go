@@ -57,7 +57,7 @@ func newManager(cfg Config, c clock.Clock, q queue.Store, s reaper.Sessions, src
 	m.bgBase, m.bgEnd = context.WithCancel(m.opBase)
 	wc := waiter.Config{
 		Source: src, Clock: c, Log: cfg.Logger, OpTimeout: cfg.OpTimeout,
-		Await: 3 * time.Second, Recheck: 2 * time.Second, Linger: 5 * time.Second,
+		Await: 5 * time.Second, Recheck: 2 * time.Second, Linger: 5 * time.Second,
 		Poll: cfg.PollInterval, PollOnly: cfg.Poll, Sink: m.notice,
 	}
 	m.watcher = waiter.New(wc)

@@ -24,12 +24,13 @@ type Stats struct {
 
 	// How grants came about that did not come with the arrival's own reply or from inside the process. GrantsByRecheck
 	// should stay near 0: it counts waiters whom the change stream failed.
-	GrantsByEvent, GrantsByOpening, GrantsByRecheck, GrantsByPoll int64
+	GrantsByEvent, GrantsByOpening, GrantsByDoze, GrantsByRecheck, GrantsByPoll int64
 
 	StreamsOpened int64
 	StreamsFailed int64
 	Events        int64 // change events received
 	Reads         int64 // reads of lock documents on behalf of waiters
+	Overslept     int64 // grants that came late, because the waiter had taken the queue for slower than it was
 	Streaming     bool  // a change stream is open now
 
 	SessionsEnded  int64 // sessions of dead processes that this one ended
@@ -48,10 +49,12 @@ func (m *Manager) Stats() Stats {
 		TicketsWritten: s.ticketsPut.Load(), TicketsDeleted: s.ticketsDropped.Load(),
 		GrantsByEvent:   s.grantedBy[waiter.FromEvent].Load(),
 		GrantsByOpening: s.grantedBy[waiter.FromOpening].Load() + s.grantedBy[waiter.FromCatchUp].Load(),
+		GrantsByDoze:    s.grantedBy[waiter.FromDoze].Load(),
 		GrantsByRecheck: s.grantedBy[waiter.FromRecheck].Load(),
 		GrantsByPoll:    s.grantedBy[waiter.FromPoll].Load(),
 		StreamsOpened:   w.StreamsOpened.Load(), StreamsFailed: w.StreamsFailed.Load(),
 		Events: w.Events.Load(), Reads: w.Reads.Load(), Streaming: m.watcher.Streaming(),
+		Overslept:     w.Overslept.Load(),
 		SessionsEnded: r.SessionsEnded.Load(), TicketsCleared: r.TicketsCleared.Load(),
 		OrphansBuried: r.OrphansBuried.Load(), Looks: r.Looks.Load(), Sweeps: r.Sweeps.Load(),
 	}

@@ -60,6 +60,7 @@ type keeper struct {
 
 	mu      sync.Mutex                  // guards all below, and the state of every ticket
 	young   []*arrival                  // not due, in about the order of sent
+	late    []*arrival                  // were due, and their turn was near; in about the order of sent
 	open    map[queue.TicketID]*arrival // whose ticket may be in the database: from writing to finished
 	marking bool                        // a goroutine of mark's is at work
 }
@@ -111,22 +112,34 @@ func (k *keeper) run(ctx context.Context) {
 func (k *keeper) start() (next time.Duration, any bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.m.clock.Now()
-	for len(k.young) > 0 {
-		a := k.young[0]
-		if a.ticket.state == noTicket {
-			if left := a.sent.Add(k.m.cfg.TicketDelay).Sub(now); left > 0 {
-				return left, true
+	delay, now := k.m.cfg.TicketDelay, k.m.clock.Now()
+	due := func(list []*arrival, delay time.Duration, near func(*arrival) bool) []*arrival {
+		for i, a := range list {
+			if a.ticket.state != noTicket {
+				list[i] = nil
+				continue
+			}
+			if left := a.sent.Add(delay).Sub(now); left > 0 {
+				if !any || left < next {
+					next, any = left, true
+				}
+				return list[i:]
+			}
+			list[i] = nil
+			if near(a) {
+				k.late = append(k.late, a)
+				continue
 			}
 			a.ticket.state = writing
 			k.open[a.id()] = a
 			k.m.spawn(func() { k.write(a) })
 		}
-		k.young[0] = nil
-		k.young = k.young[1:]
+		return nil
 	}
-	k.young = nil
-	return 0, false
+	// In a queue that moves fast a ticket would often be deleted right after it was written, at the cost of two writes.
+	k.young = due(k.young, delay, func(a *arrival) bool { return k.m.watcher.Soon(a.line.name, 2*delay) })
+	k.late = due(k.late, 3*delay, func(*arrival) bool { return false })
+	return next, any
 }
 
 // write writes the ticket until it is acknowledged, or it is too late for an acknowledgement to be believed: by

@@ -116,9 +116,15 @@ func (b *bed) againstModel(permits int64, rnd *rand.Rand) {
 	m := model{permits: permits}
 	shape := queue.Shape{Kind: "test", Permits: permits}
 	check := func(step string) {
-		synctest.Wait()
 		used := m.admit()
 		require.LessOrEqual(b.t, used, permits)
+		allHeld := func() bool {
+			synctest.Wait()
+			return !slices.ContainsFunc(m.line, func(u *unit) bool { return u.held && !u.a.over() })
+		}
+		for began := time.Now(); !allHeld() && time.Since(began) < longestDoze; {
+			time.Sleep(time.Millisecond)
+		}
 		for i, u := range m.line {
 			require.Equal(b.t, u.held, u.a.over(), "%s: call %d of %d, of %d units", step, i, len(m.line), u.units)
 			if u.held {

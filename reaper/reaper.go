@@ -37,6 +37,9 @@ type Target struct {
 	// Ahead is about how many arrivals stand before it. Waiters far back look less often, so that all looks together grow
 	// with the number of waiters and not with its square.
 	Ahead int64
+	// Moving is true while the head is known to leave again and again, so that no dead process can be there. What is known of
+	// the lock is kept, and nobody looks.
+	Moving bool
 }
 
 // Counts is what a reaper has done. Fields only grow.
@@ -110,8 +113,11 @@ func (r *Reaper) lookAtTargets(ctx context.Context) time.Duration {
 	live := map[string]bool{}
 	for _, t := range r.cfg.Targets() {
 		live[t.Name] = true
+		if t.Moving {
+			continue
+		}
 		now := r.cfg.Clock.Now()
-		period := min(r.tick()*time.Duration(1+t.Ahead/8), max(r.cfg.TTL/2, r.tick()))
+		period := min(r.tick()*time.Duration(1+t.Ahead/8), max(r.cfg.TTL, r.tick()))
 		if due := r.due[t.Name]; due > now { // a new one is due at once
 			next = min(next, due.Sub(now))
 			continue

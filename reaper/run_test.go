@@ -126,7 +126,7 @@ func TestLooksOfThoseFarBackAreRare(t *testing.T) {
 		require.InDelta(b.t, 100, near, 15, "every tenth of a ttl")
 		ahead.Store(1000)
 		time.Sleep(10 * ttl)
-		require.InDelta(b.t, 20, r.Counts().Looks.Load()-near, 5, "every half of a ttl at the least")
+		require.InDelta(b.t, 10, r.Counts().Looks.Load()-near, 5, "every ttl at the least")
 	})
 }
 

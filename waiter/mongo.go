@@ -65,8 +65,10 @@ var admissions = mongo.Pipeline{
 		{Key: "documentKey", Value: 1},
 		{Key: "updateDescription.updatedFields.settled", Value: 1},
 		{Key: "updateDescription.updatedFields.frontier", Value: 1},
+		{Key: "updateDescription.updatedFields.reached", Value: 1},
 		{Key: "fullDocument.settled", Value: 1},
 		{Key: "fullDocument.frontier", Value: 1},
+		{Key: "fullDocument.reached", Value: 1},
 	}}},
 }
 
@@ -97,6 +99,7 @@ type rawEvent struct {
 type fields struct {
 	Settled  *int64 `bson:"settled"`
 	Frontier *int64 `bson:"frontier"`
+	Reached  int64  `bson:"reached"`
 }
 
 var errStreamClosed = errors.New("fairlock: the server closed the change stream (collection dropped or renamed)")
@@ -143,7 +146,7 @@ func (r *rawEvent) event() (Event, bool) {
 	if f.Frontier == nil {
 		return Event{}, false
 	}
-	e := Event{Name: name, Settled: -1, Frontier: *f.Frontier}
+	e := Event{Name: name, Settled: -1, Frontier: *f.Frontier, Reached: f.Reached}
 	if f.Settled != nil {
 		e.Settled = *f.Settled
 	}

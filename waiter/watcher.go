@@ -2,10 +2,7 @@ package waiter
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +21,8 @@ const (
 	FromEvent
 	// FromCatchUp: the read for a lock that began to be waited for while the stream was being opened.
 	FromCatchUp
+	// FromDoze: a read that was timed by the pace of the queue, of one who does not listen.
+	FromDoze
 	// FromRecheck: the slow re-check. When it grants, the stream has failed to.
 	FromRecheck
 	// FromPoll: a read in poll mode.
@@ -31,12 +30,12 @@ const (
 )
 
 func (o Origin) String() string {
-	return [...]string{"opening", "event", "catch-up", "recheck", "poll"}[o]
+	return [...]string{"opening", "event", "catch-up", "doze", "recheck", "poll"}[o]
 }
 
 // Notice is news of one lock.
 type Notice struct {
-	// View has Name always, and Settled and Frontier when Missing is false.
+	// View has Name always, and Settled and Frontier when Missing is false. An event's Reached is 0 when it did not change.
 	View    queue.View
 	Missing bool // the document was not there; proves nothing by itself
 	Origin  Origin
@@ -46,6 +45,7 @@ type Notice struct {
 type Event struct {
 	Name              string
 	Settled, Frontier int64 // Settled is -1 when the event does not show it, because it did not change
+	Reached           int64 // 0 when the event does not show it
 	Deleted           bool
 }
 
@@ -90,6 +90,7 @@ type Config struct {
 // Counts is what a watcher has done. Fields only grow.
 type Counts struct {
 	StreamsOpened, StreamsFailed, Events, Reads atomic.Int64
+	Overslept                                   atomic.Int64 // times that a doze of more than nearDoze was ended by a read that admitted the last who waited
 }
 
 // Watcher tells the locks of a process that somebody waits for what happens to them. Its goroutines run while at least one
@@ -97,9 +98,11 @@ type Counts struct {
 type Watcher struct {
 	cfg    Config
 	counts Counts
+	fits   atomic.Bool // a stream was found to leave connections for the rest
 
 	mu       sync.Mutex // guards all below; never held across a call or Sink
-	waiting  map[string]int
+	watches  map[string]*watch
+	waiting  int           // watches with a waiter
 	idleFrom clock.Instant // since when nobody waits
 	pollTill clock.Instant // until then there is no stream, because it would take the last connection
 	shift    *shift        // nil at rest
@@ -107,18 +110,30 @@ type Watcher struct {
 	wg       sync.WaitGroup
 }
 
+// watch is one lock that is waited for, and for Linger longer what is known of its pace. Guarded by Watcher.mu.
+type watch struct {
+	waiters  int
+	pace     pace
+	plan     plan
+	due      clock.Instant // of the next read, unless plan.listen
+	left     clock.Instant // when the last waiter left
+	rechecks int64         // that came by
+}
+
 // shift is one life of the goroutines, from a first waiter to Linger after the last. Its fields are guarded by
 // Watcher.mu; a shift that has ended can change nothing of the next.
 type shift struct {
 	cancel   context.CancelFunc
-	openedAt clock.Instant // since when the stream misses nothing; 0: there is none
-	catchUp  []string      // locks whose state between their arrival and the opening is unknown
-	wake     chan struct{} // capacity 1: makes the checker look at catchUp
+	openedAt clock.Instant     // since when the stream misses nothing; 0: there is none
+	catchUp  []string          // locks whose state between their arrival and the opening is unknown
+	dozing   map[string]*watch // waited for, and not by one who listens
+	wake     chan struct{}     // capacity 1: makes the checker look at catchUp and at what is due
+	listen   chan struct{}     // capacity 1: makes the pump look whether somebody listens
 }
 
 // New returns a watcher at rest.
 func New(cfg Config) *Watcher {
-	return &Watcher{cfg: cfg, waiting: map[string]int{}}
+	return &Watcher{cfg: cfg, watches: map[string]*watch{}}
 }
 
 // Counts returns the live counters.
@@ -131,59 +146,131 @@ func (w *Watcher) Streaming() bool {
 	return w.shift != nil && w.shift.openedAt != 0
 }
 
-// Wait says that somebody waits for the lock, with a number that was asked for at since. A stream that was opened before
-// since has missed nothing that matters; otherwise the lock is read once. Each Wait needs one Leave.
-func (w *Watcher) Wait(name string, since clock.Instant) {
+// Wait says that somebody waits for the lock, with a number that was asked for at since and that many arrivals ahead. A stream
+// that was opened before since has missed nothing that matters; otherwise the lock is read once. Each Wait needs one Leave.
+func (w *Watcher) Wait(name string, since clock.Instant, ahead int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return
 	}
-	w.waiting[name]++
-	if sh := w.shift; sh != nil {
-		if sh.openedAt != 0 && since <= sh.openedAt {
-			sh.catchUpLocked(name)
-		}
-		return
+	wt := w.watches[name]
+	if wt == nil {
+		wt = &watch{}
+		w.watches[name] = wt
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	sh := &shift{cancel: cancel, wake: make(chan struct{}, 1)}
-	w.shift = sh
-	w.wg.Go(func() { w.check(ctx, sh) })
-	if !w.cfg.PollOnly {
-		w.wg.Go(func() { w.pump(ctx, sh) })
+	wt.waiters++
+	first := wt.waiters == 1
+	if first {
+		w.waiting++
+		wt.pace.start(w.cfg.Clock.Now(), ahead)
+	}
+	sh := w.shift
+	if sh == nil {
+		var ctx context.Context
+		ctx, sh = w.begin()
+		w.shift = sh
+		w.wg.Go(func() { w.check(ctx, sh) })
+		if !w.cfg.PollOnly {
+			w.wg.Go(func() { w.pump(ctx, sh) })
+		}
+	} else if sh.openedAt != 0 && since <= sh.openedAt {
+		sh.catchUp = append(sh.catchUp, name)
+		signal(sh.wake)
+	}
+	if first {
+		w.planLocked(sh, name, wt)
 	}
 }
 
-// catchUpLocked has a lock read at once. The caller holds Watcher.mu.
-func (sh *shift) catchUpLocked(name string) {
-	sh.catchUp = append(sh.catchUp, name)
+func (w *Watcher) begin() (context.Context, *shift) {
+	ctx, cancel := context.WithCancel(context.Background())
+	return ctx, &shift{cancel: cancel, dozing: map[string]*watch{}, wake: make(chan struct{}, 1), listen: make(chan struct{}, 1)}
+}
+
+func signal(c chan struct{}) {
 	select {
-	case sh.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// catchUp has a lock read at once, if somebody waits for it.
-func (w *Watcher) catchUp(sh *shift, name string) {
+// Ahead says how many arrivals are ahead now of the first who waits for the lock.
+func (w *Watcher) Ahead(name string, ahead int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.waiting[name] > 0 {
-		sh.catchUpLocked(name)
+	wt := w.watches[name]
+	if wt == nil || wt.waiters == 0 || w.shift == nil || wt.pace.ahead == ahead {
+		return
 	}
+	wt.pace.look(w.cfg.Clock.Now(), ahead)
+	w.planLocked(w.shift, name, wt)
+}
+
+// Soon reports whether the first who waits for the lock can expect its turn within d, at the pace at which the queue moves.
+func (w *Watcher) Soon(name string, d time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wt := w.watches[name]
+	return wt != nil && wt.waiters > 0 && wt.pace.soon(w.cfg.Clock.Now(), d)
+}
+
+// Dozes reports whether the queue moves so fast that those who wait for the lock time their reads instead of listening.
+func (w *Watcher) Dozes(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wt := w.watches[name]
+	return wt != nil && wt.waiters > 0 && !wt.plan.listen
+}
+
+// looked plans anew after a lock was read or an event of it delivered; if it moved, Ahead or Leave has been called meanwhile.
+func (w *Watcher) looked(sh *shift, name string, from Origin) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wt := w.watches[name]
+	switch {
+	case wt == nil || w.shift != sh:
+	case wt.waiters > 0:
+		w.planLocked(sh, name, wt)
+	case from == FromDoze:
+		if wt.pace.ended(wt.plan.doze) {
+			w.counts.Overslept.Add(1)
+		}
+	}
+}
+
+// planLocked decides who serves a lock's waiter next, the stream or a read, and tells the one that has to act. The caller
+// holds mu.
+func (w *Watcher) planLocked(sh *shift, name string, wt *watch) {
+	now := w.cfg.Clock.Now()
+	wt.plan = wt.pace.next(now, sh.openedAt != 0)
+	if wt.plan.listen {
+		delete(sh.dozing, name)
+		signal(sh.listen)
+		return
+	}
+	sh.dozing[name] = wt
+	wt.due = now.Add(wt.plan.doze)
+	signal(sh.wake)
 }
 
 // Leave takes one Wait back.
 func (w *Watcher) Leave(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := w.waiting[name]; n > 1 {
-		w.waiting[name] = n - 1
-	} else {
-		delete(w.waiting, name)
+	wt := w.watches[name]
+	if wt == nil || wt.waiters == 0 {
+		return // Close came between
 	}
-	if len(w.waiting) == 0 {
-		w.idleFrom = w.cfg.Clock.Now()
+	if wt.waiters--; wt.waiters > 0 {
+		return
+	}
+	wt.left = w.cfg.Clock.Now()
+	if w.shift != nil {
+		delete(w.shift.dozing, name)
+	}
+	if w.waiting--; w.waiting == 0 {
+		w.idleFrom = wt.left
 	}
 }
 
@@ -202,275 +289,28 @@ func (w *Watcher) Close() {
 func (w *Watcher) names() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	names := make([]string, 0, len(w.waiting))
-	for name := range w.waiting {
-		names = append(names, name)
+	var names []string
+	for name, wt := range w.watches {
+		if wt.waiters > 0 {
+			names = append(names, name)
+		}
 	}
 	return names
 }
 
-// retire ends both goroutines when nobody has waited for Linger. It is decided under mu, in which Wait
-// starts the next ones, so that no waiter is left without.
-func (w *Watcher) retire() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed || len(w.waiting) > 0 || w.cfg.Clock.Now().Sub(w.idleFrom) < w.cfg.Linger {
+// retireLocked ends both goroutines when nobody has waited for Linger, and forgets the pace of locks that nobody has waited for
+// that long. It is decided under mu, in which Wait starts the next ones, so that no waiter is left without.
+func (w *Watcher) retireLocked(now clock.Instant) bool {
+	for name, wt := range w.watches {
+		if wt.waiters == 0 && now.Sub(wt.left) >= w.cfg.Linger {
+			delete(w.watches, name)
+		}
+	}
+	if w.closed || w.waiting > 0 || now.Sub(w.idleFrom) < w.cfg.Linger {
 		return false
 	}
 	w.shift.cancel()
 	w.shift = nil
+	clear(w.watches)
 	return true
-}
-
-// check reads, in batches, the locks that are waited for: those to catch up with at once, all of them every Recheck (a
-// stream can go silent without an error), and more often while there is no stream.
-func (w *Watcher) check(ctx context.Context, sh *shift) {
-	timer := time.NewTimer(w.pause())
-	defer timer.Stop()
-	for {
-		origin := FromCatchUp
-		var names []string
-		select {
-		case <-ctx.Done():
-			return
-		case <-sh.wake:
-			w.mu.Lock()
-			names, sh.catchUp = sh.catchUp, nil
-			w.mu.Unlock()
-		case <-timer.C:
-			if w.retire() {
-				return
-			}
-			origin, names = FromRecheck, w.names()
-			if w.polling() {
-				origin = FromPoll
-			}
-			timer.Reset(w.pause())
-		}
-		if err := w.read(ctx, w.cfg.Source.Views, names, origin); err != nil && ctx.Err() == nil {
-			w.cfg.Log.Warn("fairlock: reading locks that are waited for", "error", err)
-		}
-	}
-}
-
-// retryPause is between two reads while the stream is down.
-const retryPause = 250 * time.Millisecond
-
-func (w *Watcher) pause() time.Duration {
-	d := w.cfg.Recheck
-	if w.polling() {
-		d = w.cfg.Poll
-	} else if !w.Streaming() {
-		d = min(d, retryPause)
-	}
-	return d*3/4 + rand.N(d/2)
-}
-
-func (w *Watcher) polling() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.cfg.PollOnly || w.cfg.Clock.Now() < w.pollTill
-}
-
-// readPage is how many locks one read asks for.
-const readPage = 1000
-
-func (w *Watcher) read(ctx context.Context, views func(context.Context, []string) ([]queue.View, error), names []string, origin Origin) error {
-	for page := range slices.Chunk(names, readPage) {
-		call, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
-		found, err := views(call, page)
-		cancel()
-		if err != nil {
-			return err
-		}
-		w.counts.Reads.Add(1)
-		missing := make(map[string]bool, len(page))
-		for _, name := range page {
-			missing[name] = true
-		}
-		for _, v := range found {
-			delete(missing, v.Name)
-			w.cfg.Sink(Notice{View: v, Origin: origin})
-		}
-		for name := range missing {
-			w.cfg.Sink(Notice{View: queue.View{Name: name}, Missing: true, Origin: origin})
-		}
-	}
-	return nil
-}
-
-// A stream that fails is opened afresh: at once the first time, then at most once a second with growing pauses.
-const (
-	firstPause = time.Second
-	mostPause  = 15 * time.Second
-	// pollFor is how long there is no stream after one was found to take the last connection of the user's pool.
-	pollFor = time.Minute
-	// wellLived is the life after which a stream's end is a first failure again.
-	wellLived = 10 * time.Second
-)
-
-// pump keeps a stream open.
-func (w *Watcher) pump(ctx context.Context, sh *shift) {
-	pause := time.Duration(0)
-	for ctx.Err() == nil {
-		if w.polling() {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pollFor):
-			}
-		}
-		began := w.cfg.Clock.Now()
-		err := w.stream(ctx, sh)
-		w.mu.Lock()
-		sh.openedAt = 0
-		w.mu.Unlock()
-		if ctx.Err() != nil {
-			return
-		}
-		w.counts.StreamsFailed.Add(1)
-		if w.cfg.Clock.Now().Sub(began) >= wellLived {
-			pause = 0
-		}
-		w.cfg.Log.Warn("fairlock: change stream ended, opening another", "in", pause, "error", err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause/2 + rand.N(pause/2+1)):
-		}
-		pause = min(max(2*pause, firstPause*2), mostPause)
-	}
-}
-
-// stream opens one stream safely and delivers its events until it fails or ctx ends. It owns the stream: nobody else
-// calls it, and it is closed after the last call has returned, with a context that is still alive.
-func (w *Watcher) stream(ctx context.Context, sh *shift) error {
-	s, err := w.open(ctx, sh)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.OpTimeout)
-		defer cancel()
-		s.Close(end)
-	}()
-	starved := 0
-	for probing := true; ; {
-		var found chan verdict
-		waiting, returned := context.WithCancel(ctx)
-		if probing {
-			found = w.probe(ctx, waiting)
-		}
-		// The bound is the watchdog: a server that is frozen or cut off says nothing, not even an error.
-		call, cancel := context.WithTimeout(ctx, w.cfg.Await+w.cfg.OpTimeout)
-		events, err := s.Next(call)
-		cancel()
-		returned()
-		w.deliver(sh, events)
-		if found != nil {
-			switch <-found {
-			case fits:
-				probing = false
-			case starves:
-				starved++
-			}
-		}
-		switch {
-		case err != nil:
-			return err
-		case starved == 2:
-			w.mu.Lock()
-			w.pollTill = w.cfg.Clock.Now().Add(pollFor)
-			w.mu.Unlock()
-			return errStarves
-		}
-	}
-}
-
-func (w *Watcher) deliver(sh *shift, events []Event) {
-	for _, e := range events {
-		w.counts.Events.Add(1)
-		if e.Settled < 0 && !e.Deleted {
-			// Without settled it does not show whether it is of the document that the waiter has a number of, or of one
-			// that was made anew with higher numbers, of which the frontier would admit all old ones.
-			w.catchUp(sh, e.Name)
-			continue
-		}
-		w.cfg.Sink(Notice{
-			View:    queue.View{Name: e.Name, Settled: e.Settled, Frontier: e.Frontier},
-			Missing: e.Deleted, Origin: FromEvent,
-		})
-	}
-}
-
-var errStarves = errors.New("fairlock: a change stream leaves no connection for anything else (maxPoolSize is too small), polling instead")
-
-// verdict is what a probe found.
-type verdict uint8
-
-const (
-	unclear verdict = iota
-	fits            // a read was answered while the stream waited
-	starves         // a read had to wait until the stream let go of its connection
-)
-
-// probe finds out whether a read has to wait for the stream, which holds a connection all the time that the server holds an
-// empty reply back: in a pool of one the lease could not be renewed beside it. It reads once when the stream's call has been
-// waiting for a while, and compares which ends first; a server that is slow does not make a read end right after the
-// stream's call, twice. waiting ends when the stream's call has returned; the verdict comes shortly after at the latest.
-func (w *Watcher) probe(ctx, waiting context.Context) chan verdict {
-	found := make(chan verdict, 1)
-	soon := w.cfg.Await / 6
-	go func() {
-		timer := time.NewTimer(soon)
-		defer timer.Stop()
-		select {
-		case <-waiting.Done():
-			found <- unclear
-			return
-		case <-timer.C:
-		}
-		began := w.cfg.Clock.Now()
-		call, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(waiting, func() { time.AfterFunc(soon, cancel) })()
-		_, err := w.cfg.Source.Views(call, []string{""})
-		switch {
-		case err != nil:
-			found <- unclear
-		case waiting.Err() == nil:
-			found <- fits
-		case w.cfg.Clock.Now().Sub(began) > w.cfg.Await/2:
-			found <- starves
-		default:
-			found <- unclear
-		}
-	}()
-	return found
-}
-
-func (w *Watcher) open(ctx context.Context, sh *shift) (Stream, error) {
-	call, cancel := context.WithTimeout(ctx, 2*w.cfg.OpTimeout)
-	defer cancel()
-	opening, err := w.cfg.Source.Begin(call)
-	if err != nil {
-		return nil, err
-	}
-	defer opening.End()
-	// From here on the stream will miss nothing. A lock that begins to be waited for from now on with a number asked for
-	// before now is one to catch up with; all others are in names, or were asked for after the stream's beginning.
-	w.mu.Lock()
-	sh.openedAt = w.cfg.Clock.Now()
-	sh.catchUp = nil
-	w.mu.Unlock()
-	s, err := opening.Open(call, w.cfg.Await)
-	if err != nil {
-		return nil, err
-	}
-	w.counts.StreamsOpened.Add(1)
-	if err := w.read(call, opening.Views, w.names(), FromOpening); err != nil {
-		s.Close(call)
-		return nil, err
-	}
-	return s, nil
 }

@@ -1,0 +1,150 @@
+package waiter
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/clock"
+	"github.com/fairlock/fairlock/queue"
+)
+
+// check reads, in batches, the locks that are waited for: those to catch up with at once, those of dozers when they are due, all
+// that listen every Recheck (a stream can go silent without an error), and more often while there is no stream.
+func (w *Watcher) check(ctx context.Context, sh *shift) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	recheckAt := w.cfg.Clock.Now().Add(w.pause())
+	for {
+		w.mu.Lock()
+		now := w.cfg.Clock.Now()
+		names, origin := w.dueLocked(sh, now, recheckAt)
+		if origin >= FromRecheck {
+			if w.retireLocked(now) {
+				w.mu.Unlock()
+				return
+			}
+			recheckAt = now.Add(w.pauseLocked())
+		}
+		next := recheckAt
+		if sh.openedAt == 0 { // otherwise the stream says more
+			for _, wt := range sh.dozing {
+				next = min(next, wt.due)
+			}
+		}
+		w.mu.Unlock()
+		if len(names) == 0 {
+			timer.Reset(max(next.Sub(now), 0))
+			select {
+			case <-ctx.Done():
+				return
+			case <-sh.wake:
+			case <-timer.C:
+			}
+			continue
+		}
+		if err := w.read(ctx, w.cfg.Source.Views, names, origin); err != nil && ctx.Err() == nil {
+			w.cfg.Log.Warn("fairlock: reading locks that are waited for", "error", err)
+		}
+		for _, name := range names {
+			w.looked(sh, name, origin)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// dueLocked is what to read now, and why. The caller holds mu.
+func (w *Watcher) dueLocked(sh *shift, now, recheckAt clock.Instant) (names []string, origin Origin) {
+	if len(sh.catchUp) > 0 {
+		for _, name := range sh.catchUp {
+			if wt := w.watches[name]; wt != nil && wt.waiters > 0 && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		sh.catchUp = nil
+		return names, FromCatchUp
+	}
+	if now >= recheckAt {
+		origin = FromRecheck
+		if w.pollingLocked() {
+			origin = FromPoll
+		}
+		for name, wt := range w.watches {
+			if wt.waiters == 0 || !wt.plan.listen {
+				continue
+			}
+			// Those far back are read less often, since nothing can be missed for them soon.
+			if wt.rechecks++; sh.openedAt == 0 || wt.rechecks%min(1+wt.pace.ahead/8, 5) == 0 {
+				names = append(names, name)
+			}
+		}
+		return names, origin
+	}
+	if sh.openedAt != 0 {
+		return nil, FromDoze
+	}
+	for name, wt := range sh.dozing {
+		if wt.due <= now {
+			names = append(names, name)
+		}
+	}
+	return names, FromDoze
+}
+
+// retryPause is between two reads while the stream is down.
+const retryPause = 250 * time.Millisecond
+
+func (w *Watcher) pause() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pauseLocked()
+}
+
+func (w *Watcher) pauseLocked() time.Duration {
+	d := w.cfg.Recheck
+	switch sh := w.shift; {
+	case w.pollingLocked():
+		d = w.cfg.Poll
+	case sh != nil && sh.openedAt == 0 && w.waiting > len(sh.dozing):
+		d = min(d, retryPause)
+	}
+	return d*3/4 + rand.N(d/2)
+}
+
+func (w *Watcher) polling() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pollingLocked()
+}
+
+func (w *Watcher) pollingLocked() bool { return w.cfg.PollOnly || w.cfg.Clock.Now() < w.pollTill }
+
+// readPage is how many locks one read asks for.
+const readPage = 1000
+
+func (w *Watcher) read(ctx context.Context, views func(context.Context, []string) ([]queue.View, error), names []string, origin Origin) error {
+	for page := range slices.Chunk(names, readPage) {
+		call, cancel := context.WithTimeout(ctx, w.cfg.OpTimeout)
+		found, err := views(call, page)
+		cancel()
+		if err != nil {
+			return err
+		}
+		w.counts.Reads.Add(1)
+		missing := make(map[string]bool, len(page))
+		for _, name := range page {
+			missing[name] = true
+		}
+		for _, v := range found {
+			delete(missing, v.Name)
+			w.cfg.Sink(Notice{View: v, Origin: origin})
+		}
+		for name := range missing {
+			w.cfg.Sink(Notice{View: queue.View{Name: name}, Missing: true, Origin: origin})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package waiter
+
+import (
+	"math"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/clock"
+)
+
+// Who listens and who dozes. A stream costs the primary CPU for each entry of its log, and each event wakes its process, so
+// where a queue moves fast only reads that are well timed stay cheap with many waiting processes; where it moves slowly or
+// stands, a stream costs next to nothing and is the only thing that is quick.
+const (
+	// fast: a queue that moves at this pace or a faster one is one to doze in.
+	fast = 50 * time.Millisecond
+	// quick: at this pace or a faster one a few reads for the last step cost less than opening a stream for it, and are
+	// hardly later.
+	quick = 25 * time.Millisecond
+	// keepMost: an open stream is kept by a waiter with at most this many arrivals ahead, whatever the pace: it hears of
+	// no more events than it would have to read.
+	keepMost = 4
+	// openMost: in a queue of which nothing is known, a waiter with at most this many arrivals ahead listens.
+	openMost = 2
+	// firstGuess is the pace of a queue of which nothing is known: about one majority write for each arrival.
+	firstGuess = 2 * time.Millisecond
+	// longestDoze bounds what a sudden change of pace can cost those far back.
+	longestDoze = time.Second
+	// A queue that has not moved for standsAtLeast, and for as long as standsSteps arrivals take, stands.
+	standsAtLeast = 100 * time.Millisecond
+	standsSteps   = 8
+	// Between two reads of those who are next.
+	shortestDoze = 700 * time.Microsecond
+	nearDoze     = 2500 * time.Microsecond
+)
+
+// pace is what a process knows of how fast a queue moves in which it waits.
+type pace struct {
+	ahead    int64         // arrivals before ours at the last look
+	moved    clock.Instant // when the queue was last seen to move, or first looked at
+	per      time.Duration // what an arrival takes when all goes well; 0: not known
+	caution  float64       // from 0 to 0.6: how much of each doze is left out, for having overslept
+	stood    bool          // it stood, and has not been seen to move fast since
+	fastRuns int           // moves in a row that were fast, while it was not known to move fast
+	fastSum  time.Duration // what their arrivals took
+}
+
+// start begins with a new place in line. What was known of the pace stays.
+func (p *pace) start(now clock.Instant, ahead int64) { p.ahead, p.moved = ahead, now }
+
+// look takes in how many arrivals are ahead now.
+func (p *pace) look(now clock.Instant, ahead int64) {
+	k := p.ahead - ahead
+	if k == 0 {
+		return
+	}
+	took := now.Sub(p.moved)
+	p.start(now, ahead)
+	if k < 0 {
+		return
+	}
+	took /= time.Duration(k)
+	if p.stood || p.per == 0 {
+		if took > fast {
+			p.fastRuns = 0
+			return
+		}
+		if p.fastRuns++; p.fastRuns == 1 {
+			p.fastSum = 0
+		}
+		p.fastSum += took
+		if p.per == 0 || p.fastRuns >= 3 {
+			p.stood, p.per = false, p.fastSum/time.Duration(p.fastRuns)
+		}
+		return
+	}
+	p.reckon(took, k)
+}
+
+// reckon follows a faster pace soon and a slower one hardly. What makes a queue slow is often a pause that is over when it is seen, or
+// others that overslept: to believe it makes this process oversleep in turn, which makes the queue slow, and it never gets
+// out of that again (TestPaceInASimulatedQueue shows it with equal weights). Few arrivals say nothing: two may have fallen
+// between two looks by chance.
+func (p *pace) reckon(took time.Duration, k int64) {
+	w := 0.4
+	switch {
+	case k < 3:
+		return
+	case took > p.per:
+		w = 0.1
+	case k >= 8:
+		w = 0.6
+	}
+	p.per += time.Duration(w * float64(took-p.per))
+}
+
+// ended takes in how a wait ended: slept says that the turn came during a doze. Who oversleeps makes the queue slow for all, and
+// then the pace that all see is no measure of what it could be.
+func (p *pace) ended(slept time.Duration) (overslept bool) {
+	if slept <= p.per*3/2 {
+		p.caution *= 0.97
+		return false
+	}
+	p.per = min(p.per, slept/time.Duration(max(p.ahead, 1))*4/5)
+	p.caution = min(p.caution+0.15, 0.6)
+	return true
+}
+
+// soon reports whether the turn can be expected within d.
+func (p *pace) soon(now clock.Instant, d time.Duration) bool {
+	return p.per > 0 && !p.stood && time.Duration(p.ahead)*p.per-now.Sub(p.moved) <= d
+}
+
+// plan is what a waiter does next: listen, or read again after a while.
+type plan struct {
+	listen bool
+	doze   time.Duration
+}
+
+// next decides. open says that the process has a stream open.
+func (p *pace) next(now clock.Instant, open bool) plan {
+	still := now.Sub(p.moved)
+	per := max(p.per, firstGuess/2)
+	if p.per == 0 {
+		per = firstGuess
+	}
+	if per > fast || still > max(standsAtLeast, standsSteps*per) {
+		p.stood, p.fastRuns = true, 0
+	}
+	switch {
+	case p.stood,
+		open && p.ahead <= keepMost,
+		p.per == 0 && p.ahead <= openMost,
+		per > quick && p.ahead <= 1:
+		return plan{listen: true}
+	}
+	if p.ahead <= 1 && still >= per/2 || still > 2*per {
+		return plan{doze: max(shortestDoze, min(per/8, nearDoze), still/8)}
+	}
+	if p.ahead <= 1 {
+		return plan{doze: max(shortestDoze, per/2-still)}
+	}
+	// Wake early: the pace varies.
+	steps := float64(p.ahead - 1)
+	steps -= min(steps/5, 1+1.5*math.Sqrt(steps))
+	steps *= 1 - p.caution
+	return plan{doze: min(max(time.Duration(steps*float64(per)), shortestDoze), longestDoze)}
+}

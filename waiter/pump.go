@@ -1,0 +1,180 @@
+package waiter
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairlock/fairlock/queue"
+)
+
+// A stream that fails is opened afresh: at once the first time, then at most once a second with growing pauses.
+const (
+	firstPause = time.Second
+	mostPause  = 15 * time.Second
+	// pollFor is how long there is no stream after one was found to take the last connection of the user's pool.
+	pollFor = time.Minute
+	// wellLived is the life after which a stream's end is a first failure again.
+	wellLived = 10 * time.Second
+)
+
+// errParked ends a stream that nobody listens to any more, while others wait who read when their turn is near.
+var errParked = errors.New("nobody listens")
+
+// pump keeps a stream open while somebody listens.
+func (w *Watcher) pump(ctx context.Context, sh *shift) {
+	pause := time.Duration(0)
+	for ctx.Err() == nil {
+		if w.polling() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pollFor):
+			}
+		}
+		if !w.wanted(sh) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-sh.listen:
+			}
+			continue
+		}
+		began := w.cfg.Clock.Now()
+		err := w.stream(ctx, sh)
+		w.mu.Lock()
+		sh.openedAt = 0
+		signal(sh.wake) // dozers may be due
+		w.mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errParked) {
+			continue
+		}
+		w.counts.StreamsFailed.Add(1)
+		if w.cfg.Clock.Now().Sub(began) >= wellLived {
+			pause = 0
+		}
+		w.cfg.Log.Warn("fairlock: change stream ended, opening another", "in", pause, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause/2 + rand.N(pause/2+1)):
+		}
+		pause = min(max(2*pause, firstPause*2), mostPause)
+	}
+}
+
+// wanted reports whether somebody listens.
+func (w *Watcher) wanted(sh *shift) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waiting > len(sh.dozing)
+}
+
+// parks reports whether an open stream should be closed: all who wait doze. While nobody waits it stays, for the next who does.
+func (w *Watcher) parks(sh *shift) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waiting > 0 && w.waiting == len(sh.dozing)
+}
+
+// stream opens one stream safely and delivers its events until it fails or ctx ends. It owns the stream: nobody else
+// calls it, and it is closed after the last call has returned, with a context that is still alive.
+func (w *Watcher) stream(ctx context.Context, sh *shift) error {
+	s, err := w.open(ctx, sh)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.OpTimeout)
+		defer cancel()
+		s.Close(end)
+	}()
+	starved := 0
+	for probing := !w.fits.Load(); ; {
+		var found chan verdict
+		waiting, returned := context.WithCancel(ctx)
+		if probing {
+			found = w.probe(ctx, waiting)
+		}
+		// The bound is the watchdog: a server that is frozen or cut off says nothing, not even an error.
+		call, cancel := context.WithTimeout(ctx, w.cfg.Await+w.cfg.OpTimeout)
+		events, err := s.Next(call)
+		cancel()
+		returned()
+		w.deliver(sh, events)
+		if found != nil {
+			switch <-found {
+			case fits:
+				probing = false
+				w.fits.Store(true)
+			case starves:
+				starved++
+			}
+		}
+		switch {
+		case err != nil:
+			return err
+		case starved == 2:
+			w.mu.Lock()
+			w.pollTill = w.cfg.Clock.Now().Add(pollFor)
+			w.mu.Unlock()
+			return errStarves
+		case w.parks(sh):
+			return errParked
+		}
+	}
+}
+
+func (w *Watcher) deliver(sh *shift, events []Event) {
+	for _, e := range events {
+		w.counts.Events.Add(1)
+		if e.Settled < 0 && !e.Deleted {
+			// Without settled it does not show whether it is of the document that the waiter has a number of, or of one
+			// that was made anew with higher numbers, of which the frontier would admit all old ones.
+			w.mu.Lock()
+			sh.catchUp = append(sh.catchUp, e.Name)
+			signal(sh.wake)
+			w.mu.Unlock()
+			continue
+		}
+		w.cfg.Sink(Notice{
+			View:    queue.View{Name: e.Name, Settled: e.Settled, Frontier: e.Frontier, Reached: e.Reached},
+			Missing: e.Deleted, Origin: FromEvent,
+		})
+		w.looked(sh, e.Name, FromEvent)
+	}
+}
+
+func (w *Watcher) open(ctx context.Context, sh *shift) (Stream, error) {
+	call, cancel := context.WithTimeout(ctx, 2*w.cfg.OpTimeout)
+	defer cancel()
+	opening, err := w.cfg.Source.Begin(call)
+	if err != nil {
+		return nil, err
+	}
+	defer opening.End()
+	// From here on the stream will miss nothing. A lock that begins to be waited for from now on with a number asked for
+	// before now is one to catch up with; all others are in names, or were asked for after the stream's beginning.
+	w.mu.Lock()
+	sh.openedAt = w.cfg.Clock.Now()
+	sh.catchUp = nil
+	w.mu.Unlock()
+	s, err := opening.Open(call, w.cfg.Await)
+	if err != nil {
+		return nil, err
+	}
+	w.counts.StreamsOpened.Add(1)
+	names := w.names()
+	if err := w.read(call, opening.Views, names, FromOpening); err != nil {
+		s.Close(call)
+		return nil, err
+	}
+	for _, name := range names {
+		w.looked(sh, name, FromOpening)
+	}
+	return s, nil
+}
