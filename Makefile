@@ -1,4 +1,4 @@
-# make without a target lists the targets. None needs anything but Go and, at the
+# make without a target lists the targets. None but model needs anything but Go and, at the
 # first run, a network: internal/replset fetches the MongoDB server that tests and
 # demo run against.
 
@@ -23,7 +23,7 @@ COUNT ?= 5
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## see waiters queue up on a replica set of three
@@ -36,6 +36,18 @@ test: ## run all tests, with the race detector, on real servers
 .PHONY: race
 race: ## repeat tests under the race detector: PKG=./queue RUN=TestX COUNT=20
 	$(GO) test -race -count=$(COUNT) -run '$(RUN)' -timeout 60m $(PKG)
+
+.PHONY: bench
+bench: ## measure fairlock against the floor, at most 5 minutes: BENCHFLAGS="-only processes -sizes 2,8"
+	cd bench && $(GO) run ./cmd/bench $(BENCHFLAGS)
+
+.PHONY: bench-peers
+bench-peers: ## measure fairlock beside other locks on their servers, about 25 minutes: BENCHFLAGS="-only redis,fairlock", -resume
+	cd bench && $(GO) run ./peers/cmd/bench-peers $(BENCHFLAGS)
+
+.PHONY: model
+model: ## check the protocol's model with spin, which apt-get fetches if need be
+	sh model/check.sh
 
 .PHONY: vet
 vet: ## go vet

@@ -243,7 +243,9 @@ func (w *Watcher) looked(sh *shift, name string, from Origin) {
 // holds mu.
 func (w *Watcher) planLocked(sh *shift, name string, wt *watch) {
 	now := w.cfg.Clock.Now()
-	wt.plan = wt.pace.next(now, sh.openedAt != 0)
+	if wt.plan = wt.pace.next(now, sh.openedAt != 0); w.pollingLocked() {
+		wt.plan = plan{listen: true} // which is to be read every Poll
+	}
 	if wt.plan.listen {
 		delete(sh.dozing, name)
 		signal(sh.listen)
