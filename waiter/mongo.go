@@ -72,8 +72,13 @@ var admissions = mongo.Pipeline{
 	}}},
 }
 
-func (o *mongoOpening) Open(ctx context.Context, await time.Duration) (Stream, error) {
-	cs, err := o.queue.Locks().Watch(ctx, admissions, options.ChangeStream().
+func (o *mongoOpening) Open(ctx context.Context, await time.Duration, names []string) (Stream, error) {
+	pipeline := admissions
+	if names != nil {
+		of := bson.D{{Key: "$match", Value: bson.D{{Key: "documentKey._id", Value: bson.D{{Key: "$in", Value: names}}}}}}
+		pipeline = append(mongo.Pipeline{of}, admissions...)
+	}
+	cs, err := o.queue.Locks().Watch(ctx, pipeline, options.ChangeStream().
 		SetStartAtOperationTime(&o.at).SetMaxAwaitTime(await))
 	if err != nil {
 		return nil, fmt.Errorf("fairlock: open change stream: %w", err)

@@ -3,7 +3,9 @@ package waiter
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/queue"
@@ -18,6 +20,17 @@ const (
 	// wellLived is the life after which a stream's end is a first failure again.
 	wellLived = 10 * time.Second
 )
+
+// A stream on all locks also tells of those that nobody here waits for, each time at the cost of waking this process up. After
+// mostIdle such events, with less than a tenth as many of the others, the next stream has a filter on names, if they are at
+// most mostNames. A stream without is better when names come and go, since a filter is part of a stream for good.
+const (
+	mostIdle  = 200
+	mostNames = 100
+)
+
+// errOtherNames ends a stream whose filter no longer fits.
+var errOtherNames = errors.New("other locks are waited for")
 
 // errParked ends a stream that nobody listens to any more, while others wait who read when their turn is near.
 var errParked = errors.New("nobody listens")
@@ -50,7 +63,7 @@ func (w *Watcher) pump(ctx context.Context, sh *shift) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, errParked) {
+		if errors.Is(err, errOtherNames) || errors.Is(err, errParked) {
 			continue
 		}
 		w.counts.StreamsFailed.Add(1)
@@ -83,8 +96,16 @@ func (w *Watcher) parks(sh *shift) bool {
 
 // stream opens one stream safely and delivers its events until it fails or ctx ends. It owns the stream: nobody else
 // calls it, and it is closed after the last call has returned, with a context that is still alive.
-func (w *Watcher) stream(ctx context.Context, sh *shift) error {
-	s, err := w.open(ctx, sh)
+func (w *Watcher) stream(ctx context.Context, sh *shift) (err error) {
+	base := ctx
+	ctx, reopen := context.WithCancelCause(base)
+	defer reopen(nil)
+	defer func() {
+		if base.Err() == nil && errors.Is(context.Cause(ctx), errOtherNames) {
+			err = errOtherNames
+		}
+	}()
+	s, err := w.open(ctx, sh, func() { reopen(errOtherNames) })
 	if err != nil {
 		return err
 	}
@@ -93,6 +114,7 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) error {
 		defer cancel()
 		s.Close(end)
 	}()
+	heard, idle := 0, 0
 	starved := 0
 	for probing := !w.fits.Load(); ; {
 		var found chan verdict
@@ -105,7 +127,9 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) error {
 		events, err := s.Next(call)
 		cancel()
 		returned()
-		w.deliver(sh, events)
+		useful := w.deliver(sh, events)
+		heard += useful
+		idle += len(events) - useful
 		if found != nil {
 			switch <-found {
 			case fits:
@@ -125,13 +149,31 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) error {
 			return errStarves
 		case w.parks(sh):
 			return errParked
+		case idle >= mostIdle && w.narrows(sh, heard, idle):
+			return errOtherNames
 		}
 	}
 }
 
-func (w *Watcher) deliver(sh *shift, events []Event) {
+// narrows reports whether the next stream should have a filter on names, and asks for one.
+func (w *Watcher) narrows(sh *shift, heard, idle int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if sh.only != nil || heard*10 > idle || len(w.watches) > mostNames {
+		return false
+	}
+	sh.narrow = true
+	return true
+}
+
+// deliver tells the lines what the events say, and returns how many were of locks that are waited for.
+func (w *Watcher) deliver(sh *shift, events []Event) (useful int) {
 	for _, e := range events {
 		w.counts.Events.Add(1)
+		if !w.awaited(e.Name) {
+			continue
+		}
+		useful++
 		if e.Settled < 0 && !e.Deleted {
 			// Without settled it does not show whether it is of the document that the waiter has a number of, or of one
 			// that was made anew with higher numbers, of which the frontier would admit all old ones.
@@ -147,9 +189,18 @@ func (w *Watcher) deliver(sh *shift, events []Event) {
 		})
 		w.looked(sh, e.Name, FromEvent)
 	}
+	return useful
 }
 
-func (w *Watcher) open(ctx context.Context, sh *shift) (Stream, error) {
+func (w *Watcher) awaited(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wt := w.watches[name]
+	return wt != nil && wt.waiters > 0
+}
+
+// open opens a stream safely (see doc.go). reopen is what ends it when its filter no longer fits.
+func (w *Watcher) open(ctx context.Context, sh *shift, reopen func()) (Stream, error) {
 	call, cancel := context.WithTimeout(ctx, 2*w.cfg.OpTimeout)
 	defer cancel()
 	opening, err := w.cfg.Source.Begin(call)
@@ -162,19 +213,36 @@ func (w *Watcher) open(ctx context.Context, sh *shift) (Stream, error) {
 	w.mu.Lock()
 	sh.openedAt = w.cfg.Clock.Now()
 	sh.catchUp = nil
+	sh.reopen = reopen
+	filter := w.filterLocked(sh)
 	w.mu.Unlock()
-	s, err := opening.Open(call, w.cfg.Await)
+	s, err := opening.Open(call, w.cfg.Await, filter)
 	if err != nil {
 		return nil, err
 	}
 	w.counts.StreamsOpened.Add(1)
 	names := w.names()
 	if err := w.read(call, opening.Views, names, FromOpening); err != nil {
-		s.Close(call)
+		s.Close(context.WithoutCancel(call))
 		return nil, err
 	}
 	for _, name := range names {
 		w.looked(sh, name, FromOpening)
 	}
 	return s, nil
+}
+
+// filterLocked is what the stream that is being opened shall tell of: also of locks that were waited for shortly before. The
+// caller holds mu.
+func (w *Watcher) filterLocked(sh *shift) []string {
+	sh.only = nil
+	if !sh.narrow || len(w.watches) > mostNames {
+		sh.narrow = false
+		return nil
+	}
+	sh.only = map[string]bool{}
+	for name := range w.watches {
+		sh.only[name] = true
+	}
+	return slices.Collect(maps.Keys(sh.only))
 }

@@ -182,3 +182,40 @@ func TestClose(t *testing.T) {
 		require.Empty(b.t, b.notices("y"))
 	})
 }
+
+// TestIrrelevantEventsNarrowTheStream: in a process that waits for a lock that stands still, while others are passed on all the
+// time, the server is asked to filter. A lock that the filter leaves out has the stream opened anew.
+func TestIrrelevantEventsNarrowTheStream(t *testing.T) {
+	bubble(t, func(b *bed) {
+		xHeld, xWaits, since := b.hold("x")
+		b.w.Wait("x", since, 1)
+		b.streaming()
+		busy := func(n int) {
+			for range n {
+				held, waits, _ := b.hold("busy")
+				b.settle("busy", held)
+				b.settle("busy", waits)
+				synctest.Wait()
+			}
+		}
+		busy(250)
+		require.EqualValues(b.t, 2, b.w.Counts().StreamsOpened.Load())
+		heard := b.w.Counts().Events.Load()
+		busy(100)
+		require.Equal(b.t, heard, b.w.Counts().Events.Load(), "the server leaves them out")
+
+		yHeld, yWaits, since := b.hold("y")
+		b.w.Wait("y", since, 1)
+		synctest.Wait()
+		require.EqualValues(b.t, 3, b.w.Counts().StreamsOpened.Load())
+		b.settle("y", yHeld)
+		b.requireTold("y", yWaits, waiter.FromEvent, time.Millisecond)
+		b.settle("x", xHeld)
+		b.requireTold("x", xWaits, waiter.FromEvent, time.Millisecond)
+		require.Zero(b.t, b.w.Counts().StreamsFailed.Load())
+		b.w.Leave("y")
+		b.w.Wait("y", b.clk.Now(), 1)
+		synctest.Wait()
+		require.EqualValues(b.t, 3, b.w.Counts().StreamsOpened.Load(), "it is still in the filter")
+	})
+}

@@ -62,7 +62,8 @@ type Stream interface {
 // that delivers all that came after it.
 type Opening interface {
 	Views(ctx context.Context, names []string) ([]queue.View, error)
-	Open(ctx context.Context, await time.Duration) (Stream, error)
+	// Open opens the stream of the locks in names, or of all when it is nil.
+	Open(ctx context.Context, await time.Duration, names []string) (Stream, error)
 	End()
 }
 
@@ -125,6 +126,9 @@ type watch struct {
 type shift struct {
 	cancel   context.CancelFunc
 	openedAt clock.Instant     // since when the stream misses nothing; 0: there is none
+	only     map[string]bool   // the locks of which the stream tells; nil: of all
+	reopen   func()            // ends the stream, for another that tells of other locks
+	narrow   bool              // the next stream is to tell only of what is waited for
 	catchUp  []string          // locks whose state between their arrival and the opening is unknown
 	dozing   map[string]*watch // waited for, and not by one who listens
 	wake     chan struct{}     // capacity 1: makes the checker look at catchUp and at what is due
@@ -174,6 +178,8 @@ func (w *Watcher) Wait(name string, since clock.Instant, ahead int64) {
 		if !w.cfg.PollOnly {
 			w.wg.Go(func() { w.pump(ctx, sh) })
 		}
+	} else if sh.openedAt != 0 && sh.only != nil && !sh.only[name] {
+		sh.reopen()
 	} else if sh.openedAt != 0 && since <= sh.openedAt {
 		sh.catchUp = append(sh.catchUp, name)
 		signal(sh.wake)

@@ -201,7 +201,7 @@ func TestStream(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, views, 1)
 		require.Equal(t, first.Hi, views[0].Frontier, "the state at the beginning")
-		s, err := o.Open(ctx, time.Second)
+		s, err := o.Open(ctx, time.Second, nil)
 		require.NoError(t, err)
 		o.End()
 		require.Equal(t, 1, c.Taps())

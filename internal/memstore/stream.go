@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -101,10 +102,10 @@ func (o *opening) Views(ctx context.Context, names []string) ([]queue.View, erro
 	return call(ctx, o.c, OpOpeningViews, "", func() ([]queue.View, error) { return o.start.views(names), nil })
 }
 
-func (o *opening) Open(ctx context.Context, await time.Duration) (waiter.Stream, error) {
+func (o *opening) Open(ctx context.Context, await time.Duration, names []string) (waiter.Stream, error) {
 	return call(ctx, o.c, OpOpen, "", func() (waiter.Stream, error) {
 		o.opened = true
-		return &stream{tap: o.tap, await: await}, nil
+		return &stream{tap: o.tap, await: await, names: names}, nil
 	})
 }
 
@@ -123,6 +124,7 @@ func (t *tap) close() {
 type stream struct {
 	*tap
 	await time.Duration
+	names []string // nil: all
 	inUse atomic.Bool
 	dead  error // after it Next only fails; used by the one caller of Next
 }
@@ -149,6 +151,9 @@ func (s *stream) next(ctx context.Context) ([]waiter.Event, error) {
 		events, err := s.events, s.err
 		s.events = nil
 		s.c.srv.mu.Unlock()
+		if s.names != nil {
+			events = slices.DeleteFunc(events, func(e waiter.Event) bool { return !slices.Contains(s.names, e.Name) })
+		}
 		switch {
 		case len(events) > 0:
 			return events, nil
