@@ -24,10 +24,10 @@ func TestStreamOfSomeLocks(t *testing.T) {
 		require.NoError(t, err)
 		return p
 	}
-	var held []queue.Place
+	var held, waits []queue.Place
 	for _, name := range names {
 		held = append(held, enqueue(name))
-		enqueue(name)
+		waits = append(waits, enqueue(name))
 	}
 	opening, err := waiter.Mongo{Queue: q}.Begin(ctx)
 	require.NoError(t, err)
@@ -49,4 +49,8 @@ func TestStreamOfSomeLocks(t *testing.T) {
 		}
 	}
 	require.Equal(t, names[:2], heard)
+	for i, p := range waits {
+		_, err := q.Settle(ctx, names[i], []queue.Range{p.Range}, p.Arrival)
+		require.NoError(t, err)
+	}
 }
