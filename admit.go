@@ -69,7 +69,7 @@ func (l *line) capacity(r *run) int64 {
 	if l.shape.Permits == 1 && r.granted {
 		return 1
 	}
-	return r.admitted(l.frontier)
+	return r.admitted(l.frontier, l.m.clock.Now())
 }
 
 // settleSpare gives back what is left of a run's capacity when nobody in it waits for it: with several permits, who was granted

@@ -37,8 +37,9 @@ type Config struct {
 	// that shall share locks need the same database and the same prefix. Defaults to "fairlock.".
 	Prefix string
 
-	// TicketDelay is how long an acquisition stays without a ticket document. Shorter waits and holds are not seen
-	// by [Manager.Inspect] and cost no ticket. From 0 (the default is taken) to 1 s. Defaults to 100 ms.
+	// TicketDelay is how long an acquisition stays without a ticket document; up to three times as long while its turn is
+	// expected soon. Of shorter waits and holds [Manager.Inspect] shows that they are there and not whose they are; they
+	// save two writes. From 0 (the default is taken) to 1 s. Defaults to 1 s, or a quarter of a TTL below 4 s.
 	TicketDelay time.Duration
 
 	// TTL is the lease: a process that dies or is cut off delays those behind it by TTL at most, plus one look of a waiter (a
