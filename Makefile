@@ -41,6 +41,10 @@ race: ## repeat tests under the race detector: PKG=./queue RUN=TestX COUNT=20
 bench: ## measure fairlock against the floor, at most 5 minutes: BENCHFLAGS="-only processes -sizes 2,8"
 	cd bench && $(GO) run ./cmd/bench $(BENCHFLAGS)
 
+.PHONY: bench-test
+bench-test: ## vet and test the harness of the benchmarks (the tests of other locks' servers: cd bench && go test ./peers/...)
+	cd bench && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m . ./contend ./run ./stats ./report ./recipes ./fair
+
 .PHONY: bench-peers
 bench-peers: ## measure fairlock beside other locks on their servers, about 25 minutes: BENCHFLAGS="-only redis,fairlock", -resume
 	cd bench && $(GO) run ./peers/cmd/bench-peers $(BENCHFLAGS)

@@ -1,0 +1,2 @@
+// Package report writes what was measured: JSON for machines, Markdown and SVG for people.
+package report
