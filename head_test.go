@@ -113,3 +113,28 @@ func arrivalsLeftBehind(l *line) (n int) {
 	}
 	return n
 }
+
+// TestTheTurnComesBeforeTheNumber: the head leaves after the arrival took effect and before its reply is there. The event comes
+// to a line that does not wait yet, and is all that will ever tell it.
+func TestTheTurnComesBeforeTheNumber(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, other := b.proc(), b.proc()
+		l := other.lock("x")
+		a := p.begin("x") // has p open a stream, which lingers
+		b.unlock(l)
+		b.unlock(a.granted())
+
+		time.Sleep(time.Second) // what is asked for now comes after the stream's beginning
+		l = other.lock("x")
+		gate := memstore.NewGate()
+		p.store.Hook(memstore.After, memstore.OpEnqueue, gate.Pass)
+		a = p.begin("x")
+		<-gate.Reached()
+		b.unlock(l)
+		gate.Open()
+		began := time.Now()
+		b.unlock(a.granted())
+		require.Less(t, time.Since(began), 10*time.Millisecond)
+		require.Zero(t, p.Stats().GrantsByRecheck)
+	})
+}

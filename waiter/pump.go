@@ -166,14 +166,14 @@ func (w *Watcher) narrows(sh *shift, heard, idle int) bool {
 	return true
 }
 
-// deliver tells the lines what the events say, and returns how many were of locks that are waited for.
+// deliver tells the lines what the events say, and returns how many were of locks that are waited for. Those of others are told
+// all the same: a line whose numbers are still on their way to it must not miss what happens meanwhile.
 func (w *Watcher) deliver(sh *shift, events []Event) (useful int) {
 	for _, e := range events {
 		w.counts.Events.Add(1)
-		if !w.awaited(e.Name) {
-			continue
+		if w.awaited(e.Name) {
+			useful++
 		}
-		useful++
 		if e.Settled < 0 && !e.Deleted {
 			// Without settled it does not show whether it is of the document that the waiter has a number of, or of one
 			// that was made anew with higher numbers, of which the frontier would admit all old ones.
