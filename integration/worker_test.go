@@ -33,50 +33,23 @@ type workerConfig struct {
 
 // order is a line that the test writes to a worker.
 type order struct {
-	Op   string // lock, unlock, err, loop, close
+	Op   string // lock, unlock, err, crowd, close
 	ID   int    // of the lock, chosen by the test
 	Name string
-	For  time.Duration // of loop
+
+	Crowd crowd // of crowd
 }
 
 // report is a line that a worker writes.
 type report struct {
-	Op      string // ready, granted, failed, unlocked, err, cause, looped, closed
-	Loop    *looped
+	Op      string // ready, granted, failed, unlocked, err, cause, crowd, closed
+	Calls   []call // of crowd
 	ID      int
 	Token   int64
 	Err     string
 	IsLost  bool
 	Session string
 	At      clock.Instant // on the clock that all processes of the machine share
-}
-
-// looped is what a worker did that took and left one lock in a loop.
-type looped struct {
-	Waits []time.Duration
-	Stats fairlock.Stats // of the loop alone
-}
-
-// loop takes and leaves a lock for a time, without a pause.
-func (w *workerSide) loop(ctx context.Context, name string, d time.Duration) (*looped, error) {
-	var l looped
-	before := w.m.Stats()
-	for end := time.Now().Add(d); time.Now().Before(end); {
-		began := time.Now()
-		lock, err := w.m.Lock(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		l.Waits = append(l.Waits, time.Since(began))
-		if err := lock.Unlock(ctx); err != nil {
-			return nil, err
-		}
-	}
-	l.Stats = w.m.Stats()
-	l.Stats.Events -= before.Events
-	l.Stats.Reads -= before.Reads
-	l.Stats.StreamsOpened -= before.StreamsOpened
-	return &l, nil
 }
 
 func workerMain() {
@@ -157,12 +130,8 @@ func (w *workerSide) obey(ctx context.Context, o order) {
 			s, lost := text(w.lock(o.ID).Unlock(ctx))
 			w.say(report{Op: "unlocked", ID: o.ID, Err: s, IsLost: lost})
 		}()
-	case "loop":
-		go func() {
-			l, err := w.loop(ctx, o.Name, o.For)
-			s, lost := text(err)
-			w.say(report{Op: "looped", Err: s, IsLost: lost, Loop: l})
-		}()
+	case "crowd":
+		go func() { w.say(report{Op: "crowd", Calls: w.crowd(ctx, o.Name, o.Crowd)}) }()
 	case "close":
 		s, lost := text(w.m.Close(ctx))
 		w.say(report{Op: "closed", Err: s, IsLost: lost})

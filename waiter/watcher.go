@@ -319,6 +319,6 @@ func (w *Watcher) retireLocked(now clock.Instant) bool {
 	}
 	w.shift.cancel()
 	w.shift = nil
-	clear(w.watches)
+	w.watches = map[string]*watch{} // a map keeps the room that it once had
 	return true
 }
