@@ -11,8 +11,13 @@ import (
 // where a queue moves fast only reads that are well timed stay cheap with many waiting processes; where it moves slowly or
 // stands, a stream costs next to nothing and is the only thing that is quick.
 const (
-	// fast: a queue that moves at this pace or a faster one is one to doze in.
-	fast = 50 * time.Millisecond
+	// A queue is one to doze in when an arrival takes less than fastBase and fastEach for each arrival that was ahead when the wait
+	// began, and slowest at the most. An event costs a listener about a quarter of a millisecond of CPU, its own and the
+	// servers', so this is about where all listeners together take a core. In slower queues dozing is the worse choice:
+	// what an arrival takes varies, and a turn that comes during a doze is late by more.
+	fastBase = 7 * time.Millisecond
+	fastEach = 300 * time.Microsecond
+	slowest  = 50 * time.Millisecond
 	// quick: at this pace or a faster one a few reads for the last step cost less than opening a stream for it, and are
 	// hardly later.
 	quick = 25 * time.Millisecond
@@ -28,6 +33,7 @@ const (
 	// A queue that has not moved for standsAtLeast, and for as long as standsSteps arrivals take, stands.
 	standsAtLeast = 100 * time.Millisecond
 	standsSteps   = 8
+	mostSlowRuns  = 4
 	// Between two reads of those who are next.
 	shortestDoze = 700 * time.Microsecond
 	nearDoze     = 2500 * time.Microsecond
@@ -36,16 +42,21 @@ const (
 // pace is what a process knows of how fast a queue moves in which it waits.
 type pace struct {
 	ahead    int64         // arrivals before ours at the last look
+	others   int64         // and when the wait began, which is about how many contend
 	moved    clock.Instant // when the queue was last seen to move, or first looked at
 	per      time.Duration // what an arrival takes when all goes well; 0: not known
 	caution  float64       // from 0 to 0.6: how much of each doze is left out, for having overslept
 	stood    bool          // it stood, and has not been seen to move fast since
 	fastRuns int           // moves in a row that were fast, while it was not known to move fast
 	fastSum  time.Duration // what their arrivals took
+	slowRuns int           // looks in a row that showed more than twice per
 }
 
 // start begins with a new place in line. What was known of the pace stays.
-func (p *pace) start(now clock.Instant, ahead int64) { p.ahead, p.moved = ahead, now }
+func (p *pace) start(now clock.Instant, ahead int64) { p.ahead, p.moved, p.others = ahead, now, ahead }
+
+// fast is the pace above which the queue is to be listened to.
+func (p *pace) fast() time.Duration { return min(fastBase+time.Duration(p.others)*fastEach, slowest) }
 
 // look takes in how many arrivals are ahead now.
 func (p *pace) look(now clock.Instant, ahead int64) {
@@ -53,15 +64,16 @@ func (p *pace) look(now clock.Instant, ahead int64) {
 	if k == 0 {
 		return
 	}
-	took := now.Sub(p.moved)
-	p.start(now, ahead)
 	if k < 0 {
+		p.start(now, ahead)
 		return
 	}
+	took := now.Sub(p.moved)
+	p.ahead, p.moved = ahead, now
 	took /= time.Duration(k)
 	if p.stood || p.per == 0 {
-		if took > fast {
-			p.fastRuns = 0
+		if took > p.fast() {
+			p.stood, p.fastRuns = true, 0
 			return
 		}
 		if p.fastRuns++; p.fastRuns == 1 {
@@ -80,7 +92,14 @@ func (p *pace) look(now clock.Instant, ahead int64) {
 // others that overslept: to believe it makes this process oversleep in turn, which makes the queue slow, and it never gets
 // out of that again (TestPaceInASimulatedQueue shows it with equal weights). Few arrivals say nothing: two may have fallen
 // between two looks by chance.
+// But when look after look shows a pace that is far slower, the queue is another one than before.
 func (p *pace) reckon(took time.Duration, k int64) {
+	if took <= 2*p.per {
+		p.slowRuns = 0
+	} else if p.slowRuns++; p.slowRuns == mostSlowRuns {
+		p.stood, p.fastRuns, p.slowRuns = true, 0, 0
+		return
+	}
 	w := 0.4
 	switch {
 	case k < 3:
@@ -123,7 +142,7 @@ func (p *pace) next(now clock.Instant, open bool) plan {
 	if p.per == 0 {
 		per = firstGuess
 	}
-	if per > fast || still > max(standsAtLeast, standsSteps*per) {
+	if p.per > p.fast() || still > max(standsAtLeast, standsSteps*per) {
 		p.stood, p.fastRuns = true, 0
 	}
 	switch {

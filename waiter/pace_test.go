@@ -77,7 +77,11 @@ func TestPaceOfANewQueue(t *testing.T) {
 	require.InDelta(t, 10*time.Millisecond, p.per, float64(time.Millisecond))
 	require.True(t, p.soon(clock.Instant(500*time.Millisecond), 510*time.Millisecond))
 	require.False(t, p.soon(clock.Instant(500*time.Millisecond), 400*time.Millisecond))
-	p.start(clock.Instant(time.Second), 3)
+	p.start(clock.Instant(time.Second), 12)
 	require.False(t, p.next(clock.Instant(time.Second), false).listen)
-	require.True(t, p.next(clock.Instant(time.Second), true).listen, "a stream that is open is kept near the head")
+	p.look(clock.Instant(time.Second+90*time.Millisecond), 3)
+	require.False(t, p.next(clock.Instant(time.Second+90*time.Millisecond), false).listen)
+	require.True(t, p.next(clock.Instant(time.Second+90*time.Millisecond), true).listen, "a stream that is open is kept near the head")
+	p.start(clock.Instant(2*time.Second), 3)
+	require.True(t, p.next(clock.Instant(2*time.Second), false).listen, "10 ms an arrival is slow for so few")
 }
