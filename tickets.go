@@ -114,31 +114,40 @@ func (k *keeper) start() (next time.Duration, any bool) {
 	defer k.mu.Unlock()
 	delay, now := k.m.cfg.TicketDelay, k.m.clock.Now()
 	due := func(list []*arrival, delay time.Duration, near func(*arrival) bool) []*arrival {
-		for i, a := range list {
+		left := list[:0]
+		// All are looked at: they came in the order of replies, which is not quite that in which they were sent.
+		for _, a := range list {
 			if a.ticket.state != noTicket {
-				list[i] = nil
 				continue
 			}
-			if left := a.sent.Add(delay).Sub(now); left > 0 {
-				if !any || left < next {
-					next, any = left, true
+			wait := a.sent.Add(delay).Sub(now)
+			switch {
+			case wait > 0:
+				left = append(left, a)
+				if !any || wait < next {
+					next, any = wait, true
 				}
-				return list[i:]
-			}
-			list[i] = nil
-			if near(a) {
+			case near(a):
 				k.late = append(k.late, a)
-				continue
+			default:
+				a.ticket.state = writing
+				k.open[a.id()] = a
+				k.m.spawn(func() { k.write(a) })
 			}
-			a.ticket.state = writing
-			k.open[a.id()] = a
-			k.m.spawn(func() { k.write(a) })
 		}
-		return nil
+		clear(list[len(left):])
+		if len(left) == 0 {
+			return nil
+		}
+		return left
 	}
+	// Half of the TTL is left for the write at the least.
+	late := min(3*delay, k.m.cfg.TTL/2)
 	// In a queue that moves fast a ticket would often be deleted right after it was written, at the cost of two writes.
-	k.young = due(k.young, delay, func(a *arrival) bool { return k.m.watcher.Soon(a.line.name, 2*delay) })
-	k.late = due(k.late, 3*delay, func(*arrival) bool { return false })
+	k.young = due(k.young, delay, func(a *arrival) bool {
+		return now < a.sent.Add(late) && k.m.watcher.Soon(a.line.name, 2*delay)
+	})
+	k.late = due(k.late, late, func(*arrival) bool { return false })
 	return next, any
 }
 

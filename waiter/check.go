@@ -19,6 +19,7 @@ func (w *Watcher) check(ctx context.Context, sh *shift) {
 	for {
 		w.mu.Lock()
 		now := w.cfg.Clock.Now()
+		recheckAt = min(recheckAt, now.Add(w.longestPauseLocked()))
 		names, origin := w.dueLocked(sh, now, recheckAt)
 		if origin >= FromRecheck {
 			if w.retireLocked(now) {
@@ -73,7 +74,9 @@ func (w *Watcher) dueLocked(sh *shift, now, recheckAt clock.Instant) (names []st
 			origin = FromPoll
 		}
 		for name, wt := range w.watches {
-			if wt.waiters == 0 || !wt.plan.listen {
+			// A dozer whose time is over hears of its queue by the stream, if one is open for other locks; when it does not,
+			// the queue stands, or the stream is silent.
+			if wt.waiters == 0 || !wt.plan.listen && (sh.openedAt == 0 || wt.due > now) {
 				continue
 			}
 			// Those far back are read less often, since nothing can be missed for them soon.
@@ -104,6 +107,13 @@ func (w *Watcher) pause() time.Duration {
 }
 
 func (w *Watcher) pauseLocked() time.Duration {
+	d := w.longestPauseLocked() * 4 / 5
+	return d*3/4 + rand.N(d/2)
+}
+
+// longestPauseLocked is the longest time to the next re-check, as things are now: there may have been a stream when the pause began.
+// The caller holds mu.
+func (w *Watcher) longestPauseLocked() time.Duration {
 	d := w.cfg.Recheck
 	switch sh := w.shift; {
 	case w.pollingLocked():
@@ -111,7 +121,7 @@ func (w *Watcher) pauseLocked() time.Duration {
 	case sh != nil && sh.openedAt == 0 && w.waiting > len(sh.dozing):
 		d = min(d, retryPause)
 	}
-	return d*3/4 + rand.N(d/2)
+	return d * 5 / 4
 }
 
 func (w *Watcher) polling() bool {

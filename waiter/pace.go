@@ -49,7 +49,7 @@ type pace struct {
 	stood    bool          // it stood, and has not been seen to move fast since
 	fastRuns int           // moves in a row that were fast, while it was not known to move fast
 	fastSum  time.Duration // what their arrivals took
-	slowRuns int           // looks in a row that showed more than twice per
+	slowRuns int           // looks in a row that showed more than twice per, and a slow queue
 }
 
 // start begins with a new place in line. What was known of the pace stays.
@@ -94,7 +94,7 @@ func (p *pace) look(now clock.Instant, ahead int64) {
 // between two looks by chance.
 // But when look after look shows a pace that is far slower, the queue is another one than before.
 func (p *pace) reckon(took time.Duration, k int64) {
-	if took <= 2*p.per {
+	if took <= max(2*p.per, p.fast()) {
 		p.slowRuns = 0
 	} else if p.slowRuns++; p.slowRuns == mostSlowRuns {
 		p.stood, p.fastRuns, p.slowRuns = true, 0, 0

@@ -63,13 +63,13 @@ func (w *Watcher) pump(ctx context.Context, sh *shift) {
 		if ctx.Err() != nil {
 			return
 		}
+		if w.cfg.Clock.Now().Sub(began) >= wellLived {
+			pause = 0
+		}
 		if errors.Is(err, errOtherNames) || errors.Is(err, errParked) {
 			continue
 		}
 		w.counts.StreamsFailed.Add(1)
-		if w.cfg.Clock.Now().Sub(began) >= wellLived {
-			pause = 0
-		}
 		w.cfg.Log.Warn("fairlock: change stream ended, opening another", "in", pause, "error", err)
 		select {
 		case <-ctx.Done():
@@ -109,11 +109,7 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.OpTimeout)
-		defer cancel()
-		s.Close(end)
-	}()
+	defer w.closeStream(ctx, sh, s)
 	heard, idle := 0, 0
 	starved := 0
 	for probing := !w.fits.Load(); ; {
@@ -153,6 +149,18 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) (err error) {
 			return errOtherNames
 		}
 	}
+}
+
+// closeStream closes a stream after its last call, with a context that is alive and ends. Those who wait are served by reads from
+// now on: closing can take long.
+func (w *Watcher) closeStream(ctx context.Context, sh *shift, s Stream) {
+	w.mu.Lock()
+	sh.openedAt = 0
+	signal(sh.wake)
+	w.mu.Unlock()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.OpTimeout)
+	defer cancel()
+	s.Close(end)
 }
 
 // narrows reports whether the next stream should have a filter on names, and asks for one.
@@ -223,7 +231,7 @@ func (w *Watcher) open(ctx context.Context, sh *shift, reopen func()) (Stream, e
 	w.counts.StreamsOpened.Add(1)
 	names := w.names()
 	if err := w.read(call, opening.Views, names, FromOpening); err != nil {
-		s.Close(context.WithoutCancel(call))
+		w.closeStream(ctx, sh, s)
 		return nil, err
 	}
 	for _, name := range names {

@@ -226,7 +226,7 @@ func (w *Watcher) Dozes(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	wt := w.watches[name]
-	return wt != nil && wt.waiters > 0 && !wt.plan.listen
+	return wt != nil && wt.waiters > 0 && !wt.plan.listen && w.cfg.Clock.Now() < wt.due.Add(longestDoze)
 }
 
 // looked plans anew after a lock was read or an event of it delivered; if it moved, Ahead or Leave has been called meanwhile.
@@ -255,6 +255,9 @@ func (w *Watcher) planLocked(sh *shift, name string, wt *watch) {
 	if wt.plan.listen {
 		delete(sh.dozing, name)
 		signal(sh.listen)
+		if sh.openedAt == 0 {
+			signal(sh.wake) // until there is a stream, it is read
+		}
 		return
 	}
 	sh.dozing[name] = wt
