@@ -143,6 +143,7 @@ func (w *workerSide) obey(ctx context.Context, o order) {
 
 // worker is a process of its own that takes locks.
 type worker struct {
+	b       *bed
 	t       testing.TB
 	cmd     *exec.Cmd
 	in      *json.Encoder
@@ -164,7 +165,7 @@ func (b *bed) startWorker(cfg workerConfig) *worker {
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(b.t, err)
 	require.NoError(b.t, cmd.Start())
-	w := &worker{t: b.t, cmd: cmd, in: json.NewEncoder(stdin), reports: make(chan report, 100_000), kept: map[string][]report{}}
+	w := &worker{b: b, t: b.t, cmd: cmd, in: json.NewEncoder(stdin), reports: make(chan report, 100_000), kept: map[string][]report{}}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -223,5 +224,8 @@ func (w *worker) await(op string) report {
 
 func (w *worker) signal(s syscall.Signal) {
 	w.t.Helper()
+	if s == syscall.SIGKILL {
+		w.b.killed.Store(true)
+	}
 	require.NoError(w.t, w.cmd.Process.Signal(s))
 }
