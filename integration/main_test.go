@@ -140,14 +140,13 @@ func (b *bed) requireQuiet() {
 		require.NoError(b.t, cur.All(ctx, &all))
 		return all
 	}
-	require.Empty(b.t, left("tickets", bson.D{}), "tickets or tombstones are left")
 	require.Empty(b.t, left("sessions", bson.D{{Key: "ended", Value: bson.D{{Key: "$ne", Value: true}}}}), "sessions are left")
 	of := bson.E{Key: "_id", Value: bson.D{{Key: "$exists", Value: true}}}
 	if b.killed.Load() {
-		// It may have had the right to sweep, for too short a time to have a ticket. Who takes that next buries its number;
-		// nobody is left here to take it.
+		// It may have had the right to sweep. Who takes that next clears its number and its ticket; nobody is left here to do it.
 		of.Value = bson.D{{Key: "$ne", Value: "\tsweep"}}
 	}
+	require.Empty(b.t, left("tickets", bson.D{{Key: "_id.lock", Value: of.Value}}), "tickets or tombstones are left")
 	require.Empty(b.t, left("locks", bson.D{of, {Key: "$or", Value: bson.A{
 		bson.D{{Key: "idleSince", Value: bson.D{{Key: "$exists", Value: false}}}},
 		bson.D{{Key: "done.0", Value: bson.D{{Key: "$exists", Value: true}}}},

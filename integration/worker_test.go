@@ -155,6 +155,9 @@ type worker struct {
 func (b *bed) startWorker(cfg workerConfig) *worker {
 	b.t.Helper()
 	cfg.URI, cfg.DB = b.uri, b.db.Name()
+	if cfg.TicketDelay == 0 {
+		cfg.TicketDelay = 100 * time.Millisecond // tests wait for tickets
+	}
 	env, err := json.Marshal(cfg)
 	require.NoError(b.t, err)
 	cmd := exec.Command(os.Args[0])
