@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fairlock/fairlock/bench/contend"
+	"github.com/fairlock/fairlock/internal/tail"
 )
 
 const (
@@ -46,7 +47,7 @@ type member struct {
 	ended   chan struct{} // closed when the process has been waited for; then all below are set
 	totals  contend.Totals
 	done    bool // it has said its totals
-	stderr  tail
+	stderr  tail.Tail
 	err     error
 }
 
@@ -143,7 +144,10 @@ func (m *member) read(stdout io.Reader) {
 	_, _ = io.Copy(io.Discard, stdout)
 	err := m.cmd.Wait()
 	if err != nil || !m.done {
-		m.err = errors.Join(fmt.Errorf("run: contender (pid %d) ended without its totals", m.cmd.Process.Pid), m.err, err, m.stderr.error())
+		m.err = errors.Join(fmt.Errorf("run: contender (pid %d) ended without its totals", m.cmd.Process.Pid), m.err, err)
+		if words := strings.TrimSpace(m.stderr.String()); words != "" {
+			m.err = errors.Join(m.err, errors.New(words))
+		}
 	}
 }
 
@@ -252,31 +256,4 @@ func (g *Group) Kill() {
 		}
 	}
 	_ = os.RemoveAll(g.dir)
-}
-
-// tail keeps the end of what a contender wrote to standard error.
-type tail struct {
-	mu  sync.Mutex // guards buf; exec writes from a goroutine of its own
-	buf []byte
-}
-
-const mostTail = 4096
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, b...)
-	if n := len(t.buf) - mostTail; n > 0 {
-		t.buf = append(t.buf[:0], t.buf[n:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) error() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.buf) == 0 {
-		return nil
-	}
-	return errors.New(strings.TrimSpace(string(t.buf)))
 }

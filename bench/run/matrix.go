@@ -26,6 +26,14 @@ func WarmFor(n int) time.Duration {
 	return 1500*time.Millisecond + time.Duration(n)*30*time.Millisecond
 }
 
+// WindowFor is the window of a run of n contenders, of which few need window: many need twice that to have a turn each.
+func WindowFor(n int, window time.Duration) time.Duration {
+	if n >= 128 {
+		return 2 * window
+	}
+	return window
+}
+
 // Row is the outcome of one run.
 type Row struct {
 	Kind   string  `json:"kind"`

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"sync"
+
+	"github.com/fairlock/fairlock/internal/tail"
 )
 
 // report is what the readers of all workers send to the goroutine of Run.
@@ -23,7 +24,7 @@ type proc struct {
 	id    int
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	tail  tail
+	tail  tail.Tail
 
 	killedAt int64 // stamp right before SIGKILL, 0 if it was not killed
 	ended    bool
@@ -123,33 +124,9 @@ func (p *proc) failure(err error) error {
 	if p.fatal != "" {
 		said = errors.New(p.fatal)
 	}
-	return fmt.Errorf("demo: worker %d (pid %d) ended by itself: %w", p.id, p.cmd.Process.Pid,
-		errors.Join(err, said, p.tail.error()))
-}
-
-// tail keeps the end of what a worker wrote to stderr.
-type tail struct {
-	mu  sync.Mutex // guards buf; exec writes from a goroutine of its own
-	buf []byte
-}
-
-const mostTail = 4096
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, b...)
-	if n := len(t.buf) - mostTail; n > 0 {
-		t.buf = append(t.buf[:0], t.buf[n:]...)
+	var last error
+	if words := p.tail.String(); words != "" {
+		last = fmt.Errorf("its last words: %s", words)
 	}
-	return len(b), nil
-}
-
-func (t *tail) error() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.buf) == 0 {
-		return nil
-	}
-	return fmt.Errorf("its last words: %s", t.buf)
+	return fmt.Errorf("demo: worker %d (pid %d) ended by itself: %w", p.id, p.cmd.Process.Pid, errors.Join(err, said, last))
 }

@@ -49,7 +49,7 @@
 // One watcher per set, a shell that does nothing but read a pipe, sees to it.
 // The parent holds the pipe's only write end. The kernel closes it when the
 // parent ends, the shell reads end-of-file, and sends SIGKILL to its own process
-// group, in which all members of the set were started. See guard_unix.go for the
+// group, in which all members of the set were started. See internal/guard for the
 // proof. The parent-death signal of Linux is not used: it is tied to the *thread*
 // that forked, which Go does not let a library own cheaply, it exists on one
 // system only, and it covers no case that the pipe does not.

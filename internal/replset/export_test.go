@@ -18,7 +18,7 @@ func StartOnPorts(ctx context.Context, o Options, pick func() (int, error)) (*Se
 }
 
 // GuardPID is the process id of the watcher.
-func (s *Set) GuardPID() int { return s.guard.cmd.Process.Pid }
+func (s *Set) GuardPID() int { return s.guard.PID() }
 
 var (
 	PickPort = ports.pick

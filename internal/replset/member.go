@@ -184,7 +184,7 @@ func (m *Member) fork() (*process, error) {
 	if err := os.MkdirAll(m.dbPath(), 0o700); err != nil {
 		return nil, err
 	}
-	p, err := startProcess(m.set.bin.Path, m.set.opts.args(m.port, m.dbPath()), m.logPath(), m.set.guard.attr())
+	p, err := startProcess(m.set.bin.Path, m.set.opts.args(m.port, m.dbPath()), m.logPath(), m.set.guard.Attr())
 	if err != nil {
 		return nil, fmt.Errorf("replset: start %s: %w", m.set.bin.Path, err)
 	}

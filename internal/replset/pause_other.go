@@ -4,7 +4,7 @@ package replset
 
 import "syscall"
 
-// Never sent: no process is started here, see startGuard.
+// Never sent: no process is started here, see internal/guard.
 const (
 	sigStop = syscall.SIGKILL
 	sigCont = syscall.SIGKILL

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlock/fairlock/internal/guard"
 )
 
 const (
@@ -31,7 +33,7 @@ type Set struct {
 	dir     string
 	release func() // gives a temporary dir up; nil if dir is the caller's
 	members []*Member
-	guard   *guard
+	guard   *guard.Guard
 
 	// stopped is set once, by Stop or by the guard's death, before members are
 	// taken down.
@@ -71,7 +73,12 @@ func start(ctx context.Context, o Options, bin Binary, pick func() (int, error))
 	for i := range o.Members {
 		s.members = append(s.members, &Member{set: s, id: i, dir: filepath.Join(s.dir, "m"+strconv.Itoa(i))})
 	}
-	if s.guard, err = startGuard(); err != nil {
+	if s.guard, err = guard.Start(); err != nil {
+		if errors.Is(err, guard.ErrUnsupported) {
+			err = ErrUnsupported
+		} else {
+			err = fmt.Errorf("replset: %w", err)
+		}
 		return nil, errors.Join(err, s.removeDir())
 	}
 	go s.watch() // from here on s.members does not change
@@ -163,7 +170,7 @@ func (s *Set) removeDir() error {
 // not kept.
 func (s *Set) watch() {
 	defer close(s.watching)
-	<-s.guard.done
+	<-s.guard.Done()
 	if s.stopped.CompareAndSwap(false, true) {
 		s.opts.Log.Error("replset: watcher was killed, taking the servers down")
 	}
@@ -192,8 +199,8 @@ func (s *Set) Stop(ctx context.Context) error {
 			ends = append(ends, done)
 		}
 	}
-	s.guard.release()
-	for _, done := range append(ends, s.guard.done, s.watching) {
+	s.guard.Release()
+	for _, done := range append(ends, s.guard.Done(), s.watching) {
 		select {
 		case <-done:
 		case <-ctx.Done():

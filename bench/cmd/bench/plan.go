@@ -100,12 +100,8 @@ func (p *plan) matrix(ctx context.Context, rows []run.Row, contestants []run.Con
 		for _, n := range sizes {
 			for _, c := range contestants {
 				p.progress("%s, %d processes, %v held", c.Kind, n, hold)
-				window := p.window
-				if n >= 128 {
-					window *= 2
-				}
 				row, err := run.Measure(ctx, p.server, run.Spec{
-					Contestant: c, N: n, Hold: hold, Warm: run.WarmFor(n), Window: window, Floors: 100,
+					Contestant: c, N: n, Hold: hold, Warm: run.WarmFor(n), Window: run.WindowFor(n, p.window), Floors: 100,
 				})
 				if err != nil {
 					return rows, err

@@ -12,7 +12,7 @@
 //
 // # Processes
 //
-// Each server set has one folder for its data and one process group, led by a watcher (guard.go) that ends the whole group when this
+// Each server set has one folder for its data and one process group, led by a watcher (internal/guard) that ends the whole group when this
 // process has ended, however it did. [Server.Stop] ends them in their own way first.
 package servers
 

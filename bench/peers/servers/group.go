@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/fairlock/fairlock/internal/guard"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 // group is the processes of a set and the folder of their data.
 type group struct {
 	dir   string
-	guard *guard
+	guard *guard.Guard
 	quit  os.Signal // what ends a process in its own way
 
 	mu    sync.Mutex // guards procs; ended is closed once
@@ -45,11 +47,18 @@ func newGroup(name string, quit os.Signal) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := startGuard()
+	g, err := guard.Start()
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return &group{dir: dir, guard: g, quit: quit}, nil
+}
+
+// attr puts a process into the group; it is then another user's if cred says so.
+func (g *group) attr(cred *syscall.Credential) *syscall.SysProcAttr {
+	attr := g.guard.Attr()
+	attr.Credential = cred
+	return attr
 }
 
 // start runs a server. Its output goes to NAME.log in the group's folder.
@@ -63,7 +72,7 @@ func (g *group) start(name string, cred *syscall.Credential, path string, args .
 	cmd := exec.Command(path, args...)
 	cmd.Dir = g.dir
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = g.guard.attr(cred)
+	cmd.SysProcAttr = g.attr(cred)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -127,7 +136,8 @@ func (g *group) stop(ctx context.Context) error {
 			case <-ctx.Done():
 			}
 		}
-		g.guard.release()
+		g.guard.Release()
+		<-g.guard.Done()
 		for _, p := range g.procs {
 			<-p.done
 		}

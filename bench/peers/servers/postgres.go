@@ -97,7 +97,7 @@ func initPostgres(ctx context.Context, g *group, cred *syscall.Credential, bin, 
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "bench", "--auth", "trust", "-E", "UTF8",
 		"--locale", "C", "--no-sync")
 	cmd.Dir = data
-	cmd.SysProcAttr = g.guard.attr(cred)
+	cmd.SysProcAttr = g.attr(cred)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(string(out)))
 	}

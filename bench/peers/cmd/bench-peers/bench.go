@@ -193,7 +193,7 @@ func (p *plan) run(ctx context.Context, s run.Server, t task) error {
 		return err
 	}
 	row, err := run.Measure(ctx, s, run.Spec{
-		Contestant: t.Contestant, N: t.n, Hold: t.hold, Warm: run.WarmFor(t.n) + peers.ExtraWarm(t.Kind), Window: p.windowFor(t.n), Floors: floors,
+		Contestant: t.Contestant, N: t.n, Hold: t.hold, Warm: run.WarmFor(t.n) + peers.ExtraWarm(t.Kind), Window: run.WindowFor(t.n, p.window), Floors: floors,
 	})
 	if err == nil {
 		p.results.add(row)

@@ -27,5 +27,5 @@ func (o options) estimate(t task) time.Duration {
 	if t.idle {
 		return took + 2*settle + time.Second + o.idle/2 + o.idle
 	}
-	return took + run.WarmFor(t.n) + peers.ExtraWarm(t.Kind) + o.windowFor(t.n)
+	return took + run.WarmFor(t.n) + peers.ExtraWarm(t.Kind) + run.WindowFor(t.n, o.window)
 }

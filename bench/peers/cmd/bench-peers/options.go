@@ -33,14 +33,6 @@ func extra(kind string) bool {
 	return report.Recipe(kind) && !strings.HasSuffix(kind, "-1ms") && !slices.Contains(patient, kind)
 }
 
-// windowFor is the window of a run: many contenders need twice the time to have a turn each.
-func (o options) windowFor(n int) time.Duration {
-	if n >= 128 {
-		return 2 * o.window
-	}
-	return o.window
-}
-
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("bench-peers", flag.ExitOnError)
 	only := f.String("only", "", "kinds, or servers (mongo, redis, etcd, postgres, zookeeper) for all kinds on them, separated by commas; default: all.\n"+

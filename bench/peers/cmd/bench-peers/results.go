@@ -81,7 +81,7 @@ func (r *Results) has(t task, o options) bool {
 			return i.Kind == t.Kind && i.N == t.n && i.Window == o.idle.Seconds()
 		})
 	}
-	return slices.ContainsFunc(r.Rows, func(row Row) bool { return t.made(row.Row) && row.Window == o.windowFor(t.n).Seconds() })
+	return slices.ContainsFunc(r.Rows, func(row Row) bool { return t.made(row.Row) && row.Window == run.WindowFor(t.n, o.window).Seconds() })
 }
 
 // made reports whether a run is one of the task.

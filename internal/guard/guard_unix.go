@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package replset
+package guard
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ import (
 // pipe before it sends SIGHUP, but the shell need not have run in between.)
 const guardScript = `trap '' HUP INT QUIT TERM; read -r x; kill -9 0`
 
-// guard is the watcher of one set, which makes I7 true. The proof:
+// Guard is the watcher of one group of servers. Why none of them outlives the process that started it:
 //
 //   - The write end of its pipe exists in the parent alone. It is close-on-exec;
 //     a child between fork and exec has it too, but only until that exec, and has
@@ -28,18 +28,19 @@ const guardScript = `trap '' HUP INT QUIT TERM; read -r x; kill -9 0`
 //   - The parent cannot end without the kernel closing the pipe.
 //   - `kill -9 0` names the shell's own group by membership, not by number, so it
 //     cannot hit a stranger who was given a reused number. All members were
-//     started in that group: see attr.
+//     started in that group: see Attr.
 //   - SIGKILL ends stopped processes as well.
 //
-// If the shell itself is killed, done closes and the set takes its members down
-// (watch in set.go): servers without a guard are not kept.
-type guard struct {
+// If the shell itself is killed, Done is closed, and whoever has the servers should
+// take them down: without a guard they could be left over.
+type Guard struct {
 	cmd  *exec.Cmd
 	hold *os.File      // the write end
 	done chan struct{} // closed when the shell was reaped
 }
 
-func startGuard() (*guard, error) {
+// Start starts a guard.
+func Start() (*Guard, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -51,24 +52,30 @@ func startGuard() (*guard, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		_ = w.Close()
-		return nil, fmt.Errorf("replset: watcher: %w", err)
+		return nil, fmt.Errorf("watcher: %w", err)
 	}
-	g := &guard{cmd: cmd, hold: w, done: make(chan struct{})}
+	g := &Guard{cmd: cmd, hold: w, done: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait() // always "killed": by itself or by a stranger
-		// Else a set that nobody refers to any more, but whose URI is in use, would
-		// have its pipe closed by the garbage collector.
+		// Else servers that nobody refers to any more, but whose addresses are in use,
+		// would have the pipe closed by the garbage collector.
 		runtime.KeepAlive(g.hold)
 		close(g.done)
 	}()
 	return g, nil
 }
 
-// attr puts a process into the guard's group. If the guard is gone, starting the
+// Done is closed when the guard has ended.
+func (g *Guard) Done() <-chan struct{} { return g.done }
+
+// PID is the guard's process id, and that of its group.
+func (g *Guard) PID() int { return g.cmd.Process.Pid }
+
+// Attr puts a process into the guard's group. If the guard is gone, starting the
 // process fails, as it should.
-func (g *guard) attr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pgid: g.cmd.Process.Pid}
+func (g *Guard) Attr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pgid: g.PID()}
 }
 
-// release makes the guard kill its group, itself included.
-func (g *guard) release() { _ = g.hold.Close() }
+// Release makes the guard kill its group, itself included. It may be repeated.
+func (g *Guard) Release() { _ = g.hold.Close() }
