@@ -37,18 +37,24 @@ func requireRecovery(t *testing.T, since time.Time, what string) {
 	require.Less(t, took, recovery, what)
 }
 
+// killHolder kills a process that holds "x", with m waiting behind it.
+func (b *bed) killHolder(t *testing.T, ctx context.Context) (m *fairlock.Manager, dead report, next <-chan *fairlock.Lock, killed time.Time) {
+	t.Helper()
+	m = b.manager(fairlock.Config{TTL: shortTTL})
+	w := b.startWorker(workerConfig{TTL: shortTTL})
+	w.order("lock", 1, "x")
+	dead = w.await("granted")
+	next = waitBehind(t, ctx, m, "x")
+	b.awaitWaiters(m, "x", 1)
+	w.signal(syscall.SIGKILL)
+	return m, dead, next, time.Now()
+}
+
 func TestKillHolder(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	ctx := withLimit(t)
-	m := b.manager(fairlock.Config{TTL: shortTTL})
-	w := b.startWorker(workerConfig{TTL: shortTTL})
-	w.order("lock", 1, "x")
-	dead := w.await("granted")
-	next := waitBehind(t, ctx, m, "x")
-	b.awaitWaiters(m, "x", 1)
-	w.signal(syscall.SIGKILL)
-	killed := time.Now()
+	m, dead, next, killed := b.killHolder(t, ctx)
 	l := <-next
 	requireRecovery(t, killed, "holder killed")
 	require.Greater(t, l.Token(), dead.Token)
@@ -62,14 +68,7 @@ func TestKillHolderWithoutSession(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	ctx := withLimit(t)
-	m := b.manager(fairlock.Config{TTL: shortTTL})
-	w := b.startWorker(workerConfig{TTL: shortTTL})
-	w.order("lock", 1, "x")
-	dead := w.await("granted")
-	next := waitBehind(t, ctx, m, "x")
-	b.awaitWaiters(m, "x", 1)
-	w.signal(syscall.SIGKILL)
-	killed := time.Now()
+	_, dead, next, killed := b.killHolder(t, ctx)
 	_, err := b.coll("sessions").DeleteOne(ctx, bson.D{{Key: "_id", Value: dead.Session}})
 	require.NoError(t, err)
 	l := <-next

@@ -54,11 +54,16 @@ func (r *arriveReply) place(a Arrival) (p Place, ok bool) {
 	return Place{Range{last.Hi - a.Units + 1, last.Hi}, last.Arrival, r.View}, true
 }
 
-func arriveOptions(a Arrival) *options.FindOneAndUpdateOptionsBuilder {
-	return options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{
-		{Key: "kind", Value: 1}, {Key: "permits", Value: 1}, {Key: "issued", Value: 1}, {Key: "settled", Value: 1},
-		{Key: "frontier", Value: 1}, {Key: "arrivals", Value: 1}, {Key: "reached", Value: 1}, {Key: "last." + slotOf(a), Value: 1},
-	})
+func (c *Collections) findAndArrive(ctx context.Context, f bson.D, p mongo.Pipeline, a Arrival, upsert bool) (reply arriveReply, err error) {
+	err = c.locks.FindOneAndUpdate(ctx, f, p, options.FindOneAndUpdate().SetUpsert(upsert).SetReturnDocument(options.After).
+		SetProjection(bson.D{
+			{Key: "kind", Value: 1}, {Key: "permits", Value: 1}, {Key: "issued", Value: 1}, {Key: "settled", Value: 1},
+			{Key: "frontier", Value: 1}, {Key: "arrivals", Value: 1}, {Key: "reached", Value: 1}, {Key: "last." + slotOf(a), Value: 1},
+		})).Decode(&reply)
+	if err == nil {
+		err = reply.check()
+	}
+	return reply, err
 }
 
 // arriveAgain is arrive in the usual case, in which the document exists, has the shape and does not know the arrival. These
@@ -71,13 +76,9 @@ func (c *Collections) arriveAgain(ctx context.Context, name string, shape Shape,
 		{Key: "permits", Value: shape.Permits},
 		{Key: "last." + slotOf(a) + ".mark", Value: bson.D{{Key: "$ne", Value: a.Mark}}},
 	}
-	var reply arriveReply
-	err := c.locks.FindOneAndUpdate(ctx, f, arriveAgainPipeline(a), arriveOptions(a)).Decode(&reply)
+	reply, err := c.findAndArrive(ctx, f, arriveAgainPipeline(a), a, false)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return Place{}, false, nil
-	}
-	if err == nil {
-		err = reply.check()
 	}
 	if err != nil {
 		return Place{}, false, wrap(name, err)
@@ -90,12 +91,7 @@ func (c *Collections) arriveAgain(ctx context.Context, name string, shape Shape,
 // that met a concurrent one, so that no duplicate key error comes back. Whether numbers were issued is told by the mark in
 // the slot, since the document after a refused try looks like the one after another's success.
 func (c *Collections) arrive(ctx context.Context, name string, shape Shape, a Arrival, admit any) (Place, bool, error) {
-	var reply arriveReply
-	err := c.locks.FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: name}}, c.arrivePipeline(shape, a, admit),
-		arriveOptions(a).SetUpsert(true)).Decode(&reply)
-	if err == nil {
-		err = reply.check()
-	}
+	reply, err := c.findAndArrive(ctx, bson.D{{Key: "_id", Value: name}}, c.arrivePipeline(shape, a, admit), a, true)
 	if err != nil {
 		return Place{}, false, wrap(name, err)
 	}

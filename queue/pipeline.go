@@ -122,7 +122,6 @@ func settlePipeline(ranges []Range, arrival int64) mongo.Pipeline {
 	field := func(of any, name string) doc {
 		return doc{{Key: "$getField", Value: doc{{Key: "field", Value: name}, {Key: "input", Value: of}}}}
 	}
-	calls := op("$and", op("$gt", "$frontier", "$was"), op("$gt", "$issued", "$was"))
 	return mongo.Pipeline{
 		set(to("done", reduce(ranges, "$done", unionExpr("$$value", "$$this")))),
 		// What was settled already comes off first. Ranges in done have no neighbours, so only the first of the rest can
@@ -132,28 +131,29 @@ func settlePipeline(ranges []Range, arrival int64) mongo.Pipeline {
 			op("$max", "$settled", field(first, "hi")), "$settled"))),
 		set(to("done", filter("$done", op("$gt", "$$t.hi", "$settled")))),
 		set(to("was", "$frontier"), to("frontier", op("$max", "$frontier", frontierExpr()))),
-		set(
-			to("calls", cond(calls, op("$add", "$calls", int64(1)), "$calls")),
-			to("calledAt", cond(calls, "$$NOW", op("$ifNull", "$calledAt", "$$REMOVE"))),
-			to("reached", op("$max", "$reached", arrival)),
-			to("idleSince", cond(op("$eq", "$settled", "$issued"), "$$NOW", "$$REMOVE")),
-			to("was", "$$REMOVE"),
-		),
+		set(append(leftExpr("$was", "$frontier", "$settled", arrival), to("was", "$$REMOVE"))...),
 	}
 }
 
 // settleFrontPipeline is settlePipeline where settled is r.Lo-1, done is empty and issued at least r.Hi.
 func settleFrontPipeline(shape Shape, r Range, arrival int64) mongo.Pipeline {
 	frontier := r.Hi + shape.Permits
-	calls := op("$and", op("$gt", frontier, "$frontier"), op("$gt", "$issued", "$frontier"))
-	return mongo.Pipeline{set(
+	return mongo.Pipeline{set(append(leftExpr("$frontier", frontier, r.Hi, arrival),
 		to("settled", r.Hi),
 		to("frontier", op("$max", "$frontier", frontier)),
+	)...)}
+}
+
+// leftExpr is what each settle notes beside the numbers: whether it admitted somebody who was waiting, which is so when the frontier
+// went up from was to frontier and numbers above was had been issued; the newest arrival; whether all is settled now.
+func leftExpr(was, frontier, settled any, arrival int64) []bson.E {
+	calls := op("$and", op("$gt", frontier, was), op("$gt", "$issued", was))
+	return []bson.E{
 		to("calls", cond(calls, op("$add", "$calls", int64(1)), "$calls")),
 		to("calledAt", cond(calls, "$$NOW", op("$ifNull", "$calledAt", "$$REMOVE"))),
 		to("reached", op("$max", "$reached", arrival)),
-		to("idleSince", cond(op("$eq", "$issued", r.Hi), "$$NOW", "$$REMOVE")),
-	)}
+		to("idleSince", cond(op("$eq", settled, "$issued"), "$$NOW", "$$REMOVE")),
+	}
 }
 
 func reduce(input, initial, in any) doc {

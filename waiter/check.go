@@ -15,18 +15,21 @@ import (
 func (w *Watcher) check(ctx context.Context, sh *shift) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	recheckAt := w.cfg.Clock.Now().Add(w.pause())
+	w.mu.Lock()
+	recheckAt := w.cfg.Clock.Now().Add(jitter(w.pauseLocked()))
+	w.mu.Unlock()
 	for {
 		w.mu.Lock()
 		now := w.cfg.Clock.Now()
-		recheckAt = min(recheckAt, now.Add(w.longestPauseLocked()))
+		// There may have been a stream when the pause began, and be none now.
+		recheckAt = min(recheckAt, now.Add(mostJitter(w.pauseLocked())))
 		names, origin := w.dueLocked(sh, now, recheckAt)
 		if origin >= FromRecheck {
 			if w.retireLocked(now) {
 				w.mu.Unlock()
 				return
 			}
-			recheckAt = now.Add(w.pauseLocked())
+			recheckAt = now.Add(jitter(w.pauseLocked()))
 		}
 		next := recheckAt
 		if sh.openedAt == 0 { // otherwise the stream says more
@@ -61,7 +64,7 @@ func (w *Watcher) check(ctx context.Context, sh *shift) {
 func (w *Watcher) dueLocked(sh *shift, now, recheckAt clock.Instant) (names []string, origin Origin) {
 	if len(sh.catchUp) > 0 {
 		for _, name := range sh.catchUp {
-			if wt := w.watches[name]; wt != nil && wt.waiters > 0 && !slices.Contains(names, name) {
+			if w.waitedLocked(name) != nil && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -100,29 +103,20 @@ func (w *Watcher) dueLocked(sh *shift, now, recheckAt clock.Instant) (names []st
 // retryPause is between two reads while the stream is down.
 const retryPause = 250 * time.Millisecond
 
-func (w *Watcher) pause() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.pauseLocked()
-}
-
+// pauseLocked is the time between two re-checks, about, as things are now. The caller holds mu.
 func (w *Watcher) pauseLocked() time.Duration {
-	d := w.longestPauseLocked() * 4 / 5
-	return d*3/4 + rand.N(d/2)
-}
-
-// longestPauseLocked is the longest time to the next re-check, as things are now: there may have been a stream when the pause began.
-// The caller holds mu.
-func (w *Watcher) longestPauseLocked() time.Duration {
-	d := w.cfg.Recheck
 	switch sh := w.shift; {
 	case w.pollingLocked():
-		d = w.cfg.Poll
-	case sh != nil && sh.openedAt == 0 && w.waiting > len(sh.dozing):
-		d = min(d, retryPause)
+		return w.cfg.Poll
+	case sh != nil && sh.openedAt == 0 && w.listenersLocked(sh) > 0:
+		return min(w.cfg.Recheck, retryPause)
 	}
-	return d * 5 / 4
+	return w.cfg.Recheck
 }
+
+// jitter is d, a quarter more or less; mostJitter is the most that it makes of it.
+func jitter(d time.Duration) time.Duration     { return d*3/4 + rand.N(d/2) }
+func mostJitter(d time.Duration) time.Duration { return d * 5 / 4 }
 
 func (w *Watcher) polling() bool {
 	w.mu.Lock()

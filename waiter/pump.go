@@ -56,10 +56,7 @@ func (w *Watcher) pump(ctx context.Context, sh *shift) {
 		}
 		began := w.cfg.Clock.Now()
 		err := w.stream(ctx, sh)
-		w.mu.Lock()
-		sh.openedAt = 0
-		signal(sh.wake) // dozers may be due
-		w.mu.Unlock()
+		w.unopened(sh)
 		if ctx.Err() != nil {
 			return
 		}
@@ -84,15 +81,18 @@ func (w *Watcher) pump(ctx context.Context, sh *shift) {
 func (w *Watcher) wanted(sh *shift) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.waiting > len(sh.dozing)
+	return w.listenersLocked(sh) > 0
 }
 
 // parks reports whether an open stream should be closed: all who wait doze. While nobody waits it stays, for the next who does.
 func (w *Watcher) parks(sh *shift) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.waiting > 0 && w.waiting == len(sh.dozing)
+	return w.waiting > 0 && w.listenersLocked(sh) == 0
 }
+
+// listenersLocked is how many of the locks that are waited for somebody listens for. The caller holds mu.
+func (w *Watcher) listenersLocked(sh *shift) int { return w.waiting - len(sh.dozing) }
 
 // stream opens one stream safely and delivers its events until it fails or ctx ends. It owns the stream: nobody else
 // calls it, and it is closed after the last call has returned, with a context that is still alive.
@@ -154,13 +154,18 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) (err error) {
 // closeStream closes a stream after its last call, with a context that is alive and ends. Those who wait are served by reads from
 // now on: closing can take long.
 func (w *Watcher) closeStream(ctx context.Context, sh *shift, s Stream) {
-	w.mu.Lock()
-	sh.openedAt = 0
-	signal(sh.wake)
-	w.mu.Unlock()
+	w.unopened(sh)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.OpTimeout)
 	defer cancel()
 	s.Close(end)
+}
+
+// unopened says that there is no stream any more. Dozers, for whom it stood in, may be due.
+func (w *Watcher) unopened(sh *shift) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sh.openedAt = 0
+	signal(sh.wake)
 }
 
 // narrows reports whether the next stream should have a filter on names, and asks for one.
@@ -186,8 +191,7 @@ func (w *Watcher) deliver(sh *shift, events []Event) (useful int) {
 			// Without settled it does not show whether it is of the document that the waiter has a number of, or of one
 			// that was made anew with higher numbers, of which the frontier would admit all old ones.
 			w.mu.Lock()
-			sh.catchUp = append(sh.catchUp, e.Name)
-			signal(sh.wake)
+			sh.catchUpLocked(e.Name)
 			w.mu.Unlock()
 			continue
 		}
@@ -203,8 +207,7 @@ func (w *Watcher) deliver(sh *shift, events []Event) (useful int) {
 func (w *Watcher) awaited(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wt := w.watches[name]
-	return wt != nil && wt.waiters > 0
+	return w.waitedLocked(name) != nil
 }
 
 // open opens a stream safely (see doc.go). reopen is what ends it when its filter no longer fits.

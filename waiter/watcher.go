@@ -171,27 +171,41 @@ func (w *Watcher) Wait(name string, since clock.Instant, ahead int64) {
 	}
 	sh := w.shift
 	if sh == nil {
-		var ctx context.Context
-		ctx, sh = w.begin()
-		w.shift = sh
-		w.wg.Go(func() { w.check(ctx, sh) })
-		if !w.cfg.PollOnly {
-			w.wg.Go(func() { w.pump(ctx, sh) })
-		}
+		sh = w.beginLocked()
 	} else if sh.openedAt != 0 && sh.only != nil && !sh.only[name] {
 		sh.reopen()
 	} else if sh.openedAt != 0 && since <= sh.openedAt {
-		sh.catchUp = append(sh.catchUp, name)
-		signal(sh.wake)
+		sh.catchUpLocked(name)
 	}
 	if first {
 		w.planLocked(sh, name, wt)
 	}
 }
 
-func (w *Watcher) begin() (context.Context, *shift) {
+// beginLocked starts a shift. The caller holds mu.
+func (w *Watcher) beginLocked() *shift {
 	ctx, cancel := context.WithCancel(context.Background())
-	return ctx, &shift{cancel: cancel, dozing: map[string]*watch{}, wake: make(chan struct{}, 1), listen: make(chan struct{}, 1)}
+	sh := &shift{cancel: cancel, dozing: map[string]*watch{}, wake: make(chan struct{}, 1), listen: make(chan struct{}, 1)}
+	w.shift = sh
+	w.wg.Go(func() { w.check(ctx, sh) })
+	if !w.cfg.PollOnly {
+		w.wg.Go(func() { w.pump(ctx, sh) })
+	}
+	return sh
+}
+
+// catchUpLocked has a lock read at once. The caller holds Watcher.mu.
+func (sh *shift) catchUpLocked(name string) {
+	sh.catchUp = append(sh.catchUp, name)
+	signal(sh.wake)
+}
+
+// waitedLocked is the watch of a lock that somebody waits for, else nil. The caller holds mu.
+func (w *Watcher) waitedLocked(name string) *watch {
+	if wt := w.watches[name]; wt != nil && wt.waiters > 0 {
+		return wt
+	}
+	return nil
 }
 
 func signal(c chan struct{}) {
@@ -205,8 +219,8 @@ func signal(c chan struct{}) {
 func (w *Watcher) Ahead(name string, ahead int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wt := w.watches[name]
-	if wt == nil || wt.waiters == 0 || w.shift == nil || wt.pace.ahead == ahead {
+	wt := w.waitedLocked(name)
+	if wt == nil || w.shift == nil || wt.pace.ahead == ahead {
 		return
 	}
 	wt.pace.look(w.cfg.Clock.Now(), ahead)
@@ -217,16 +231,16 @@ func (w *Watcher) Ahead(name string, ahead int64) {
 func (w *Watcher) Soon(name string, d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wt := w.watches[name]
-	return wt != nil && wt.waiters > 0 && wt.pace.soon(w.cfg.Clock.Now(), d)
+	wt := w.waitedLocked(name)
+	return wt != nil && wt.pace.soon(w.cfg.Clock.Now(), d)
 }
 
 // Dozes reports whether the queue moves so fast that those who wait for the lock time their reads instead of listening.
 func (w *Watcher) Dozes(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wt := w.watches[name]
-	return wt != nil && wt.waiters > 0 && !wt.plan.listen && w.cfg.Clock.Now() < wt.due.Add(longestDoze)
+	wt := w.waitedLocked(name)
+	return wt != nil && !wt.plan.listen && w.cfg.Clock.Now() < wt.due.Add(longestDoze)
 }
 
 // looked plans anew after a lock was read or an event of it delivered; if it moved, Ahead or Leave has been called meanwhile.
@@ -269,8 +283,8 @@ func (w *Watcher) planLocked(sh *shift, name string, wt *watch) {
 func (w *Watcher) Leave(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wt := w.watches[name]
-	if wt == nil || wt.waiters == 0 {
+	wt := w.waitedLocked(name)
+	if wt == nil {
 		return // Close came between
 	}
 	if wt.waiters--; wt.waiters > 0 {
