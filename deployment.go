@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fairlock/fairlock/internal/clock"
+	"github.com/fairlock/fairlock/internal/parts"
 	"github.com/fairlock/fairlock/queue"
 	"github.com/fairlock/fairlock/reaper"
 	"github.com/fairlock/fairlock/waiter"
@@ -51,7 +52,7 @@ func New(ctx context.Context, db *mongo.Database, cfg *Config) (*Manager, error)
 	}
 	q := queue.Open(db, full.Prefix, clusterTime)
 	s := reaper.Open(db, full.Prefix)
-	m := newManager(full, clock.System, q, s, waiter.Mongo{Queue: q})
+	m := newManager(full, parts.Parts{Clock: clock.System, Queue: q, Sessions: s, Source: waiter.Mongo{Queue: q}})
 	m.setup = func(ctx context.Context) error {
 		if err := q.Setup(ctx); err != nil {
 			return err

@@ -18,7 +18,8 @@ func TestImports(t *testing.T) {
 	const self = "github.com/fairlock/fairlock/"
 	outside := []string{"go.mongodb.org/mongo-driver/v2/", "github.com/oklog/ulid/v2", "golang.org/x/sync/"}
 	inside := map[string][]string{
-		".":              {"queue", "waiter", "reaper", "internal/clock"},
+		".":              {"queue", "waiter", "reaper", "internal/clock", "internal/parts"},
+		"internal/parts": {"queue", "waiter", "reaper", "internal/clock"},
 		"queue":          {},
 		"waiter":         {"queue", "internal/clock"},
 		"reaper":         {"queue", "internal/clock"},

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/internal/memstore"
+	"github.com/fairlock/fairlock/internal/parts"
 	"github.com/fairlock/fairlock/queue"
 )
 
@@ -78,7 +79,7 @@ func (b *bed) proc(opt ...func(*Config)) *proc {
 	full, err := cfg.withDefaults()
 	require.NoError(b.t, err)
 	p := &proc{b: b, clk: memstore.NewClock(), store: b.srv.Client()}
-	p.Manager = newManager(full, p.clk, p.store.Queue(), p.store.Sessions(), p.store.Source())
+	p.Manager = newManager(full, parts.Parts{Clock: p.clk, Queue: p.store.Queue(), Sessions: p.store.Sessions(), Source: p.store.Source()})
 	b.procs = append(b.procs, p)
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/clock"
+	"github.com/fairlock/fairlock/internal/parts"
 	"github.com/fairlock/fairlock/queue"
 	"github.com/fairlock/fairlock/reaper"
 	"github.com/fairlock/fairlock/waiter"
@@ -49,20 +50,33 @@ type Manager struct {
 // sweepName is the lock under which one process sweeps. Users' names have no control characters.
 const sweepName = "\tsweep"
 
+// Assemble returns a manager on something else than MongoDB. Only this module can make parts: it is there for the simulator and for
+// fakes. cfg may be nil.
+func Assemble(cfg *Config, p parts.Parts) (*Manager, error) {
+	full, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	m := newManager(full, p)
+	m.setup = func(context.Context) error { return nil }
+	return m, nil
+}
+
 // newManager puts a manager together from its parts. cfg is complete.
-func newManager(cfg Config, c clock.Clock, q queue.Store, s reaper.Sessions, src waiter.Source) *Manager {
-	m := &Manager{cfg: cfg, clock: c, queue: q, sessions: s, lines: map[string]*line{}, owner: rand.Uint64()}
+func newManager(cfg Config, p parts.Parts) *Manager {
+	c := p.Clock
+	m := &Manager{cfg: cfg, clock: c, queue: p.Queue, sessions: p.Sessions, lines: map[string]*line{}, owner: rand.Uint64()}
 	m.tasks.init()
 	m.opBase, m.opEnd = context.WithCancel(context.Background())
 	m.bgBase, m.bgEnd = context.WithCancel(m.opBase)
 	wc := waiter.Config{
-		Source: src, Clock: c, Log: cfg.Logger, OpTimeout: cfg.OpTimeout,
+		Source: p.Source, Clock: c, Log: cfg.Logger, OpTimeout: cfg.OpTimeout,
 		Await: 5 * time.Second, Recheck: 2 * time.Second, Linger: 5 * time.Second,
 		Poll: cfg.PollInterval, PollOnly: cfg.Poll, Sink: m.notice,
 	}
 	m.watcher = waiter.New(wc)
 	m.reaper = reaper.New(reaper.Config{
-		TTL: cfg.TTL, OpTimeout: cfg.OpTimeout, Clock: c, Queue: q, Sessions: s, Log: cfg.Logger,
+		TTL: cfg.TTL, OpTimeout: cfg.OpTimeout, Clock: c, Queue: p.Queue, Sessions: p.Sessions, Log: cfg.Logger,
 		Targets: m.targets, Sweep: m.sweepRight,
 	})
 	m.tickets = newKeeper(m)

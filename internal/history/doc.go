@@ -1,0 +1,24 @@
+// Package history judges what processes did with locks. Each records its calls, arrivals, grants and losses as [Event] on one clock
+// that all share; [Check] proves of the whole, without knowing the protocol, what fairlock promises. The simulator, the fault
+// runs and the tests of the fake use it.
+//
+// # What is proved
+//
+// A grant is trusted in a window: from the moment its caller had it in hand to the latest moment at which it knew that it
+// still had it. Trusted events say how far it could have relied on it without asking again; a release or a loss cuts that short.
+//
+//	exclusion   the units of windows that overlap are never more than the permits (I4)
+//	tokens      no number is granted twice; with one permit, windows are in the order of their numbers (I5)
+//	own         a token is of an arrival that the same process was acknowledged
+//	arrivals    who was acknowledged before another sent has the lower numbers (I1)
+//	order       whoever is granted has no more before it, unsettled for sure, than the permits leave room for: nobody is overtaken
+//	stranded    every call of a process that lives has returned (I7)
+//
+// What is left in the database (I8) and how long recovery took is for the caller; [Gap] helps with the latter.
+//
+// # Why the stamps are sound
+//
+// At is taken before a process does something and after it was told something, so a window is never longer in the
+// history than it was: Granted after the call returned, Released before Unlock is called, Trusted before the question whose
+// answer it tells. A process that is stopped between the two makes its windows shorter, never longer.
+package history
