@@ -119,10 +119,10 @@ func (l *line) settleIdle(r *run) *settling {
 		return nil
 	case len(idle) == 0:
 		l.removeRun(r)
-		l.m.spawn(func() { l.m.tickets.finish(r.arrivals) })
+		l.m.settle(l.newSettling(r, nil, r.arrivals))
 		return nil
 	}
-	s := l.newSettling(idle, nil)
+	s := l.newSettling(r, idle, nil)
 	s.arrival = r.arrivals[len(r.arrivals)-1].index
 	if r.inUse == 0 {
 		s.drop = r.arrivals
@@ -177,18 +177,14 @@ func (l *line) trim(r *run) {
 		return
 	}
 	front := queue.Range{Lo: r.Lo, Hi: r.claims[n].num.Lo - 1}
-	s := l.newSettling(queue.Subtract(front, r.given), nil)
+	s := l.newSettling(r, queue.Subtract(front, r.given), nil)
 	s.arrival = r.arrivals[0].index
 	l.give(r, s)
 	r.claims = append([]*claim(nil), r.claims[n:]...)
 	r.next = max(r.next-n, 0)
 	r.Lo = front.Hi + 1
 	r.given = queue.Clip(r.given, r.Range)
-	if len(s.ranges) > 0 {
-		l.m.settle(s)
-	} else {
-		l.m.spawn(func() { l.m.tickets.finish(s.drop) })
-	}
+	l.m.settle(s)
 }
 
 func (l *line) removeRun(r *run) {

@@ -83,6 +83,8 @@ type run struct {
 	granted  bool          // a claim was granted: see line.capacity
 	gone     bool          // all is given back
 	trimmed  clock.Instant // when trim last gave numbers back
+
+	settlings []*settling // of its numbers, at least all that are not over
 }
 
 // arrival is the numbers of one enqueue, and their ticket.

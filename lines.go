@@ -116,5 +116,5 @@ func (l *line) closeRun(r *run) {
 			l.m.unref(l)
 		}
 	}
-	l.m.settle(l.newSettling(r.open(), r.arrivals))
+	l.m.settle(l.newSettling(r, r.open(), r.arrivals))
 }

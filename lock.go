@@ -133,13 +133,14 @@ func (l *Lock) judgeLocked() error {
 	return nil
 }
 
-// lose ends the lock without the caller's doing.
-func (l *Lock) lose(why LossReason) {
+// lose ends the lock without the caller's doing, and reports whether the holder has not said yet that he is done.
+func (l *Lock) lose(why LossReason) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost == nil && !l.released {
 		l.loseLocked(why)
 	}
+	return !l.released
 }
 
 // loseLocked tells the holder. Its units are given back when it calls Unlock, or Margin later: that long it has to stop before

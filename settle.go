@@ -18,14 +18,30 @@ type settling struct {
 	opens   int64      // when above 0: the frontier is at least this once these numbers are settled
 	drop    []*arrival // whose tickets end with it
 
+	// before are those of the same run that were not over when this was made. Numbers of drop may be among theirs, and a ticket
+	// stands until all its numbers are settled: without it, numbers whose settle is still being repeated look like orphans.
+	before []*settling
+
 	done chan struct{} // closed when the outcome is known, or will not be
 	lost bool          // somebody else had settled the numbers
 	err  error         // given up, by Close; the lease ends them
 }
 
-// newSettling is a settle of ranges that ends the tickets of drop, not sent yet.
-func (l *line) newSettling(ranges []queue.Range, drop []*arrival) *settling {
-	return &settling{line: l, ranges: ranges, drop: drop, done: make(chan struct{})}
+// newSettling is a settle of numbers of a run, which ends the tickets of drop; not sent yet. The caller holds mu.
+func (l *line) newSettling(r *run, ranges []queue.Range, drop []*arrival) *settling {
+	r.settlings = slices.DeleteFunc(r.settlings, (*settling).over)
+	s := &settling{line: l, ranges: ranges, drop: drop, done: make(chan struct{}), before: slices.Clone(r.settlings)}
+	r.settlings = append(r.settlings, s)
+	return s
+}
+
+func (s *settling) over() bool {
+	select {
+	case <-s.done:
+		return s.err == nil
+	default:
+		return false
+	}
 }
 
 const (
@@ -37,29 +53,52 @@ const (
 // and nobody else will settle them while our session lives.
 func (m *Manager) settle(s *settling) {
 	m.spawn(func() {
-		defer close(s.done)
-		pause := retryPause
-		settled := false // by this very write, so the numbers were of the document that is there
-		for attempt := 1; ; attempt++ {
-			fresh, err := m.settleOnce(s, attempt == 1)
-			if err == nil {
-				// A repeat that changed nothing may have met the work of its own first attempt.
-				s.lost = !fresh && attempt == 1
-				settled = fresh
-				break
-			}
-			m.log().Warn("fairlock: settle", "lock", s.line.name, "error", err)
-			if !m.pause(pause + rand.N(pause)) {
-				s.err = errors.Join(ErrClosed, err)
-				return
-			}
-			pause = min(2*pause, mostRetryPause)
+		if m.write(s) {
+			m.finish(s)
 		}
-		if s.opens > 0 && settled {
-			m.opened(s.line.name, s.opens)
-		}
-		m.tickets.finish(s.drop)
 	})
+}
+
+// write reports whether the numbers are settled. If not it was given up, by Close.
+func (m *Manager) write(s *settling) bool {
+	defer close(s.done)
+	if len(s.ranges) == 0 {
+		return true
+	}
+	pause := retryPause
+	settled := false // by this very write, so the numbers were of the document that is there
+	for attempt := 1; ; attempt++ {
+		fresh, err := m.settleOnce(s, attempt == 1)
+		if err == nil {
+			// A repeat that changed nothing may have met the work of its own first attempt.
+			s.lost = !fresh && attempt == 1
+			settled = fresh
+			break
+		}
+		m.log().Warn("fairlock: settle", "lock", s.line.name, "error", err)
+		if !m.pause(pause + rand.N(pause)) {
+			s.err = errors.Join(ErrClosed, err)
+			return false
+		}
+		pause = min(2*pause, mostRetryPause)
+	}
+	if s.opens > 0 && settled {
+		m.opened(s.line.name, s.opens)
+	}
+	return true
+}
+
+// finish ends the tickets of a settle that was written.
+func (m *Manager) finish(s *settling) {
+	if len(s.drop) == 0 {
+		return
+	}
+	for _, b := range s.before {
+		if <-b.done; b.err != nil {
+			return
+		}
+	}
+	m.tickets.finish(s.drop)
 }
 
 func (m *Manager) settleOnce(s *settling, first bool) (fresh bool, err error) {

@@ -10,11 +10,12 @@ import (
 // holds mu.
 func (l *line) voidLocked(r *run, why LossReason) {
 	l.removeRun(r)
+	busy := false
 	var again []*claim
 	for _, c := range r.claims {
 		switch c.state {
 		case held:
-			c.lock.lose(why)
+			busy = c.lock.lose(why) || busy
 		case queued:
 			c.move(pending)
 			again = append(again, c)
@@ -24,15 +25,15 @@ func (l *line) voidLocked(r *run, why LossReason) {
 		l.m.stats.requeued.Add(int64(len(again)))
 		l.requeue(again)
 	}
-	l.settleVoid(l.newSettling(r.open(), r.arrivals), why == LostTicket && r.inUse > 0)
+	l.settleVoid(l.newSettling(r, r.open(), r.arrivals), busy)
 	l.ask()
 	l.watchLocked()
 }
 
-// settleVoid settles void numbers. When it is this process's own verdict and somebody held them, it gives the holder the
-// time to stop: nobody else has settled them, and reapers wait for as long.
-func (l *line) settleVoid(s *settling, held bool) {
-	if held {
+// settleVoid settles void numbers. When somebody who held one of them has been told and has not said yet that he is done, it gives him
+// the time to stop: not all of them need be settled by others yet.
+func (l *line) settleVoid(s *settling, busy bool) {
+	if busy {
 		l.m.after(l.m.cfg.Margin, func() { l.m.settle(s) })
 		return
 	}
@@ -60,7 +61,7 @@ func (l *line) voidArrival(r *run, a *arrival) {
 		l.voidLocked(r, LostTicket)
 		return
 	}
-	wasHeld := false
+	wasHeld, busy := false, false
 	var again, keep []*claim
 	for _, c := range r.claims {
 		switch {
@@ -68,7 +69,7 @@ func (l *line) voidArrival(r *run, a *arrival) {
 			keep = append(keep, c)
 		case c.state == held:
 			wasHeld = true
-			c.lock.lose(LostTicket)
+			busy = c.lock.lose(LostTicket) || busy
 			r.inUse -= c.units
 			c.run = &run{gone: true}
 		case c.state == queued:
@@ -84,9 +85,9 @@ func (l *line) voidArrival(r *run, a *arrival) {
 		back.Lo = r.Lo
 		r.granted = false
 	}
-	s := l.newSettling(queue.Subtract(back, r.given), nil)
+	s := l.newSettling(r, queue.Subtract(back, r.given), nil)
 	l.give(r, s)
-	l.settleVoid(s, wasHeld)
+	l.settleVoid(s, busy)
 	l.m.stats.requeued.Add(int64(len(again)))
 	l.requeue(again)
 	l.settleIdle(r)

@@ -1,0 +1,57 @@
+package fairlock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/memstore"
+	"github.com/fairlock/fairlock/queue"
+)
+
+// TestTicketStandsUntilAllItsNumbersAreSettled: of two units of one arrival the first is given back, and that settle is not answered;
+// then the second. The ticket may not go before the first is settled (memstore panics on it), for without it that number
+// would look like an orphan.
+func TestTicketStandsUntilAllItsNumbersAreSettled(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		gate := memstore.NewGate()
+		remove := p.store.Hook(memstore.Before, memstore.OpEnqueue, gate.Pass)
+		other := p.beginUnits("x", pool, 1)
+		first, second := p.beginUnits("x", pool, 1), p.beginUnits("x", pool, 1) // share the next arrival
+		remove()
+		gate.Open()
+		l0, l1, l2 := other.granted(), first.granted(), second.granted()
+		require.Same(b.t, l1.from, l2.from)
+		time.Sleep(time.Second) // the tickets stand
+		require.Len(b.t, b.srv.Tickets(), 2)
+		p.store.Hook(memstore.Before, memstore.OpSettle, memstore.Fail(1, memstore.ErrNoReply))
+		go func() { _ = l1.Unlock(b.ctx) }()
+		synctest.Wait()
+		b.unlock(l2)
+		time.Sleep(time.Second)
+		b.unlock(l0)
+		b.requireIdle("x")
+	})
+}
+
+// TestHolderOfAVoidRunHasMarginToStop: one number of a run is settled by somebody else, which makes the whole run void. Who holds
+// another number of it is told, and has Margin to stop before that one is settled and the next is admitted.
+func TestHolderOfAVoidRunHasMarginToStop(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		one, two := p.beginUnits("x", pool, 1).granted(), p.beginUnits("x", pool, 2).granted()
+		next := p.beginUnits("x", pool, 3)
+		_, err := b.srv.Client().Queue().Settle(b.ctx, "x", []queue.Range{one.claim.num}, 1)
+		require.NoError(b.t, err)
+		<-two.Context().Done()
+		told := time.Now()
+		b.requireLost(two.Err(), LostSettled)
+		next.granted()
+		require.GreaterOrEqual(b.t, time.Since(told), testMargin)
+		b.unlock(next.lock)
+		b.requireIdle("x")
+	})
+}
