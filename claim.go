@@ -84,7 +84,7 @@ type run struct {
 	gone     bool          // all is given back
 	trimmed  clock.Instant // when trim last gave numbers back
 
-	settlings []*settling // of its numbers, at least all that are not over
+	settlings []*settling // by which given was given, at least all that are not over
 }
 
 // arrival is the numbers of one enqueue, and their ticket.

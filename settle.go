@@ -30,9 +30,7 @@ type settling struct {
 // newSettling is a settle of numbers of a run, which ends the tickets of drop; not sent yet. The caller holds mu.
 func (l *line) newSettling(r *run, ranges []queue.Range, drop []*arrival) *settling {
 	r.settlings = slices.DeleteFunc(r.settlings, (*settling).over)
-	s := &settling{line: l, ranges: ranges, drop: drop, done: make(chan struct{}), before: slices.Clone(r.settlings)}
-	r.settlings = append(r.settlings, s)
-	return s
+	return &settling{line: l, ranges: ranges, drop: drop, done: make(chan struct{}), before: slices.Clone(r.settlings)}
 }
 
 func (s *settling) over() bool {
