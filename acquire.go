@@ -16,8 +16,9 @@ import (
 // its place in line is given up in the background and delays nobody. If the lease of this process runs out while it waits,
 // it keeps its place when the lease can still be renewed, and otherwise queues again at the end.
 //
-// Other errors: [ErrInvalidName], [ErrInvalidOption], [ErrMismatch], [ErrClosed], and what the database refuses
-// for good, such as a missing privilege. While the database cannot be reached, Lock goes on trying until ctx ends and
+// Other errors: [ErrInvalidName], [ErrInvalidOption], [ErrMismatch], [ErrClosed], [ErrTooManyWaiters], and what the database refuses
+// for good: [ErrPrivilege], [ErrMalformed]. A privilege that is taken away while Lock waits ends the wait when a write needs it, at the
+// latest when the lease is over. While the database cannot be reached, Lock goes on trying until ctx ends and
 // names the reason then.
 func (m *Manager) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	o, err := m.options(ctx, name, opts)
@@ -65,7 +66,7 @@ func (m *Manager) options(ctx context.Context, name string, opts []Option) (*opt
 	if err := ValidateName(name); err != nil {
 		return nil, err
 	}
-	o := &options{parent: ctx}
+	o := &options{parent: ctx, ask: oneOf}
 	for _, opt := range opts {
 		if err := opt(o); err != nil {
 			return nil, err
@@ -79,12 +80,18 @@ func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool
 		return nil, &waitError{name: name, cause: err}
 	}
 	began := time.Now()
-	l, err := m.enter(name, queue.Mutex)
+	if !try {
+		defer m.calls.Add(-1)
+		if n := m.calls.Add(1); m.cfg.MaxCalls > 0 && n > int64(m.cfg.MaxCalls) {
+			return nil, &queue.TooManyWaitersError{Name: name, Limit: int64(m.cfg.MaxCalls), Waiting: n - 1}
+		}
+	}
+	l, err := m.enter(name, o.ask.Shape)
 	if err != nil {
 		return nil, err
 	}
 	defer m.tasks.done()
-	c := &claim{units: 1, try: try, opts: o, ready: make(chan struct{})}
+	c := &claim{units: o.ask.Units, try: try, opts: o, ready: make(chan struct{})}
 	l.mu.Lock()
 	l.calls++
 	c.call = l.calls

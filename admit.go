@@ -142,6 +142,7 @@ func (l *line) settleIdle(r *run) *settling {
 // no other. The caller holds mu.
 func (l *line) give(r *run, s *settling) {
 	r.given = queue.Merge(append(r.given, s.ranges...))
+	s.done = make(chan struct{})
 	r.settlings = append(r.settlings, s)
 	var keep []*arrival
 	for _, a := range r.arrivals {

@@ -13,13 +13,25 @@ type Config struct {
 	// call one of its own. At most 255 bytes of valid UTF-8. Defaults to the name of the program.
 	Label string
 
-	// Logger receives what an operator may want to know: sessions lost, streams reopened, the dead cleared. It never
-	// receives documents. Defaults to discarding.
+	// Logger receives what an operator may want to know: sessions lost, streams reopened, the dead cleared. It receives names of
+	// locks and labels of processes, and never documents. The same failure is logged once a minute. Defaults to discarding.
 	Logger *slog.Logger
 
 	// Margin is how long before its lease could end for others a holder is told that it is lost: the time it
 	// has to stop. At most half of TTL. Defaults to a tenth of TTL.
 	Margin time.Duration
+
+	// MaxCalls bounds how many calls of Lock and Do wait in this manager at one time, for all locks together; one more is refused with
+	// [ErrTooManyWaiters] before it takes a number. It bounds memory, and what this process can add to queues.
+	// Defaults to 0, no limit: a waiting call costs about as much as a goroutine, and only the program knows how many of those it
+	// wants.
+	MaxCalls int
+
+	// MaxWaiters bounds how many wait for one lock, in all processes together, those that this manager would add included: an arrival that would
+	// have to wait behind so many is refused with [ErrTooManyWaiters], and takes no number. It is judged by the server in the same
+	// write, so it is exact for this manager; others can have another limit or none. A limit costs some time of each arrival, see docs/security.md.
+	// Defaults to 0, no limit: queues of tens of thousands work, and any number chosen here would break somebody's.
+	MaxWaiters int
 
 	// OpTimeout bounds each database call. A call that was not answered by then has an unknown outcome and is
 	// repeated or left to a reaper; a shorter bound notices a frozen server sooner. After a failover, majority
@@ -74,6 +86,7 @@ func (c *Config) withDefaults() (Config, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	cfg.Logger = slog.New(newQuiet(cfg.Logger.Handler()))
 	switch {
 	case cfg.TTL < time.Second || cfg.TTL > time.Hour:
 		return cfg, invalidOption("Config.TTL", cfg.TTL, "must be from 1s to 1h")
@@ -85,6 +98,10 @@ func (c *Config) withDefaults() (Config, error) {
 		return cfg, invalidOption("Config.PollInterval", cfg.PollInterval, "must be from 5ms to 10s")
 	case cfg.TicketDelay < 0 || cfg.TicketDelay > time.Second || cfg.TicketDelay > cfg.TTL/4:
 		return cfg, invalidOption("Config.TicketDelay", cfg.TicketDelay, "must be from 0 to 1s and at most a quarter of TTL "+cfg.TTL.String())
+	case cfg.MaxCalls < 0:
+		return cfg, invalidOption("Config.MaxCalls", cfg.MaxCalls, "must not be negative")
+	case cfg.MaxWaiters < 0:
+		return cfg, invalidOption("Config.MaxWaiters", cfg.MaxWaiters, "must not be negative")
 	case len(cfg.Prefix) > 100 || !utf8.ValidString(cfg.Prefix) || strings.ContainsAny(cfg.Prefix, "$\x00") ||
 		strings.HasPrefix(cfg.Prefix, "system.") || strings.HasPrefix(cfg.Prefix, "."):
 		return cfg, invalidOption("Config.Prefix", quoted(cfg.Prefix),

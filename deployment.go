@@ -52,7 +52,11 @@ func New(ctx context.Context, db *mongo.Database, cfg *Config) (*Manager, error)
 	}
 	q := queue.Open(db, full.Prefix, clusterTime)
 	s := reaper.Open(db, full.Prefix)
+	seen := &passedOver{log: full.Logger}
+	q.Report(seen.note)
+	s.Report(seen.note)
 	m := newManager(full, parts.Parts{Clock: clock.System, Queue: q, Sessions: s, Source: waiter.Mongo{Queue: q}})
+	m.passed = seen
 	m.setup = func(ctx context.Context) error {
 		if err := q.Setup(ctx); err != nil {
 			return err

@@ -18,6 +18,13 @@ var (
 	ErrWaitLimit = errors.New("fairlock: wait limit reached")
 	// ErrMismatch: the lock exists with another kind or other permits; the message names both.
 	ErrMismatch = queue.ErrMismatch
+	// ErrMalformed: the lock's document was written by somebody else and is none of fairlock's; the message says what is wrong.
+	ErrMalformed = queue.ErrMalformed
+	// ErrPrivilege: the database's user lacks a privilege; the message names it. Such errors are of type [*queue.PrivilegeError].
+	ErrPrivilege = queue.ErrPrivilege
+	// ErrTooManyWaiters: the limit of Config.MaxWaiters or Config.MaxCalls; the message names it. No number was taken. Such errors are
+	// of type [*queue.TooManyWaitersError].
+	ErrTooManyWaiters = queue.ErrTooManyWaiters
 	// ErrInvalidName: see [ValidateName].
 	ErrInvalidName = queue.ErrInvalidName
 	// ErrInvalidOption: a value in [Config] or in an option breaks its rule; the message names value and rule.

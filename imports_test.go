@@ -18,12 +18,13 @@ func TestImports(t *testing.T) {
 	const self = "github.com/fairlock/fairlock/"
 	outside := []string{"go.mongodb.org/mongo-driver/v2/", "github.com/oklog/ulid/v2", "golang.org/x/sync/"}
 	inside := map[string][]string{
-		".":              {"queue", "waiter", "reaper", "internal/clock", "internal/parts"},
-		"internal/parts": {"queue", "waiter", "reaper", "internal/clock"},
-		"queue":          {},
-		"waiter":         {"queue", "internal/clock"},
-		"reaper":         {"queue", "internal/clock"},
-		"internal/clock": {},
+		".":               {"queue", "waiter", "reaper", "internal/clock", "internal/parts", "internal/chance"},
+		"internal/parts":  {"queue", "waiter", "reaper", "internal/clock"},
+		"queue":           {},
+		"waiter":          {"queue", "internal/clock", "internal/chance"},
+		"reaper":          {"queue", "internal/clock", "internal/chance"},
+		"internal/clock":  {},
+		"internal/chance": {},
 	}
 	for dir, ours := range inside {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -134,6 +134,7 @@ func (info *LockInfo) fill(v *queue.View, tickets []queue.Ticket, who owners) {
 				if last <= k.Passed {
 					// Done with inside its owner's process; settled with the rest of the range.
 					passedOn = passedOn || last <= v.Frontier
+					last = min(k.Passed, k.Hi, run.Hi)
 					n = last + 1
 					continue
 				}
@@ -180,9 +181,13 @@ type LockSummary struct {
 	Waiting   int64      `json:"waiting"` // units that wait
 	LastToken int64      `json:"lastToken"`
 	IdleSince *time.Time `json:"idleSince,omitempty"`
+	// Malformed says what is wrong with the document when it is none of fairlock's; only Name is set then. Such a name breaks no rule only
+	// if ValidateName says so.
+	Malformed string `json:"malformed,omitempty"`
 }
 
-// List shows all locks, also idle ones, by name. It reads the whole collection.
+// List shows all locks, also idle ones, by name. It reads the whole collection. Documents that somebody else has put there are
+// in the list as malformed.
 func (m *Manager) List(ctx context.Context) ([]LockSummary, error) {
 	const page = 1000
 	all := []LockSummary{}
@@ -195,6 +200,10 @@ func (m *Manager) List(ctx context.Context) ([]LockSummary, error) {
 			after = v.Name
 			if strings.HasPrefix(v.Name, "\t") {
 				continue // fairlock's own
+			}
+			if v.Malformed != nil {
+				all = append(all, LockSummary{Name: v.Name, Malformed: v.Malformed.Error()})
+				continue
 			}
 			s := LockSummary{Name: v.Name, Kind: string(v.Kind), Permits: v.Permits, LastToken: v.Issued, IdleSince: v.IdleSince}
 			for _, r := range queue.Subtract(queue.Range{Lo: v.Settled + 1, Hi: v.Issued}, v.Done) {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 
+	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/internal/clock"
 	"github.com/fairlock/fairlock/queue"
 	"github.com/fairlock/fairlock/reaper"
@@ -62,6 +62,9 @@ func (l *line) takePending() []*claim {
 		if len(batch) > 0 && c.units != batch[0].units {
 			break
 		}
+		if most := int64(l.m.cfg.MaxWaiters); most > 0 && len(batch) > 0 && int64(len(batch)+1)*c.units > most+l.shape.Permits {
+			break // more would be refused by an empty queue
+		}
 		c.move(asked)
 		batch = append(batch, c)
 	}
@@ -94,10 +97,18 @@ func (l *line) enqueue(batch []*claim) {
 		l.notAsked(nil, nil)
 		return
 	}
-	sent := m.clock.Now()
-	place, err := l.arrive(live[0].units*int64(len(live)), func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
-		return m.queue.Enqueue(ctx, l.name, l.shape, a)
-	})
+	var sent clock.Instant
+	var place queue.Place
+	for len(live) > 0 {
+		sent = m.clock.Now()
+		place, err = l.arrive(live[0].units*int64(len(live)), func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
+			return m.queue.Enqueue(ctx, l.name, l.shape, a)
+		})
+		if err == nil || !errors.Is(err, ErrTooManyWaiters) {
+			break
+		}
+		live = l.turnAway(live, err)
+	}
 	if err != nil {
 		l.notAsked(live, err)
 		return
@@ -111,12 +122,31 @@ func (l *line) enqueue(batch []*claim) {
 	l.m.unref(l)
 }
 
+// turnAway fails the claims of a batch for which there was no room, the last ones, and returns the rest.
+func (l *line) turnAway(live []*claim, err error) []*claim {
+	var full *queue.TooManyWaitersError
+	if !errors.As(err, &full) {
+		panic("bug: ErrTooManyWaiters of another type: " + err.Error())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fit := int(min(full.Room/live[0].units, int64(len(live)-1)))
+	for _, c := range live[fit:] {
+		if c.state == asked {
+			l.failLocked(c, full)
+		}
+	}
+	return live[:fit]
+}
+
 // arrive makes one arrival, and repeats the same one while the outcome is unknown: it is issued once. When that takes
 // longer than the numbers could be trusted without a ticket, it gives up; if they were issued after all they are orphans for
 // a reaper, as after a crash.
 func (l *line) arrive(units int64, send func(context.Context, queue.Arrival) (queue.Place, error)) (queue.Place, error) {
 	m := l.m
-	a := queue.Arrival{Owner: m.owner, Mark: rand.Int64(), Units: units, Grace: m.cfg.TTL}
+	a := queue.Arrival{
+		Owner: m.owner, Mark: int64(chance.Uint64(m.chance)), Units: units, Grace: m.cfg.TTL, Limit: int64(m.cfg.MaxWaiters),
+	}
 	giveUp := m.clock.Now().Add(m.cfg.TTL - m.cfg.Margin)
 	for {
 		ctx, cancel := m.opContext()

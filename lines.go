@@ -1,6 +1,9 @@
 package fairlock
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/fairlock/fairlock/queue"
 	"github.com/fairlock/fairlock/reaper"
 	"github.com/fairlock/fairlock/waiter"
@@ -50,6 +53,9 @@ func (m *Manager) allLines() []*line {
 	all := make([]*line, 0, len(m.lines))
 	for _, l := range m.lines {
 		all = append(all, l)
+	}
+	if m.chance != nil { // nothing may be left to chance but what that decides
+		slices.SortFunc(all, func(a, b *line) int { return cmp.Compare(a.name, b.name) })
 	}
 	return all
 }

@@ -226,7 +226,8 @@ func (l *Lock) Extend(d time.Duration) error {
 //
 // It returns nil when the lock was held until this call, and an error that matches [ErrLost] when it had been lost before,
 // at once. When ctx ends first it returns that error; the lock is given back in the background all the same, also when
-// ctx had ended before the call.
+// ctx had ended before the call. So it is when the database refuses for good, for want of a privilege ([ErrPrivilege]) or because the
+// lock's document was spoiled ([ErrMalformed]): it is given back as soon as that is over.
 func (l *Lock) Unlock(ctx context.Context) error {
 	l.mu.Lock()
 	first := l.handed == nil
@@ -262,15 +263,18 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case <-s.done:
+	case <-s.told:
 	case <-ctx.Done():
 		select {
-		case <-s.done:
+		case <-s.told:
 		default:
 			return ctx.Err()
 		}
 	}
-	if !s.lost {
+	switch {
+	case s.why != nil:
+		return s.why // nothing else of s may be read, it goes on
+	case !s.lost:
 		return s.err
 	}
 	l.mu.Lock()

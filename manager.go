@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/internal/clock"
 	"github.com/fairlock/fairlock/internal/parts"
 	"github.com/fairlock/fairlock/queue"
@@ -23,12 +25,15 @@ type Manager struct {
 	clock    clock.Clock
 	queue    queue.Store
 	sessions reaper.Sessions
+	chance   rand.Source
 	watcher  *waiter.Watcher
 	reaper   *reaper.Reaper
 	tickets  *keeper
 	stats    stats
 	setup    func(context.Context) error
-	owner    uint64 // chooses the slot by which lock documents know this process's newest arrival; random
+	calls    atomic.Int64 // of Lock that wait
+	passed   *passedOver  // nil where all documents are fairlock's own
+	owner    uint64       // chooses the slot by which lock documents know this process's newest arrival; random
 
 	tasks  tasks           // every goroutine and every call under way
 	opBase context.Context // parent of every database call; ends last of all
@@ -65,19 +70,20 @@ func Assemble(cfg *Config, p parts.Parts) (*Manager, error) {
 // newManager puts a manager together from its parts. cfg is complete.
 func newManager(cfg Config, p parts.Parts) *Manager {
 	c := p.Clock
-	m := &Manager{cfg: cfg, clock: c, queue: p.Queue, sessions: p.Sessions, lines: map[string]*line{}, owner: rand.Uint64()}
+	m := &Manager{cfg: cfg, clock: c, queue: p.Queue, sessions: p.Sessions, chance: p.Chance, lines: map[string]*line{}}
+	m.owner = chance.Uint64(m.chance)
 	m.tasks.init()
 	m.opBase, m.opEnd = context.WithCancel(context.Background())
 	m.bgBase, m.bgEnd = context.WithCancel(m.opBase)
 	wc := waiter.Config{
 		Source: p.Source, Clock: c, Log: cfg.Logger, OpTimeout: cfg.OpTimeout,
 		Await: 5 * time.Second, Recheck: 2 * time.Second, Linger: 5 * time.Second,
-		Poll: cfg.PollInterval, PollOnly: cfg.Poll, Sink: m.notice,
+		Poll: cfg.PollInterval, PollOnly: cfg.Poll, Sink: m.notice, Chance: p.Chance,
 	}
 	m.watcher = waiter.New(wc)
 	m.reaper = reaper.New(reaper.Config{
 		TTL: cfg.TTL, OpTimeout: cfg.OpTimeout, Clock: c, Queue: p.Queue, Sessions: p.Sessions, Log: cfg.Logger,
-		Targets: m.targets, Sweep: m.sweepRight,
+		Targets: m.targets, Sweep: m.sweepRight, Chance: p.Chance,
 	})
 	m.tickets = newKeeper(m)
 	return m
@@ -154,6 +160,11 @@ func (m *Manager) leaseMoved(lease *reaper.Lease, to reaper.LeaseState) {
 	for _, l := range m.allLines() {
 		l.leaseMoved(lease, to)
 	}
+	if err := lease.Refused(); err != nil && to == reaper.Lapsed {
+		for _, l := range m.allLines() {
+			l.refuse(func(c *claim) bool { return c.run.lease == lease }, err)
+		}
+	}
 }
 
 // sweepRight tries to become the one that sweeps, and otherwise names the lock whose holder must be watched.
@@ -164,7 +175,7 @@ func (m *Manager) sweepRight(ctx context.Context) (bool, []reaper.Target) {
 	if lock != nil && lock.Err() == nil {
 		return true, nil
 	}
-	lock, err := m.acquire(ctx, sweepName, &options{parent: ctx, label: "sweep"}, true)
+	lock, err := m.acquire(ctx, sweepName, &options{parent: ctx, label: "sweep", ask: oneOf}, true)
 	if err != nil {
 		return false, []reaper.Target{{Name: sweepName, Below: 1<<63 - 1}}
 	}

@@ -4,8 +4,7 @@ import (
 	"errors"
 	"os"
 
-	"github.com/oklog/ulid/v2"
-
+	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/reaper"
 )
 
@@ -46,8 +45,8 @@ func (m *Manager) session() (*reaper.Lease, error) {
 	host, _ := os.Hostname()
 	lease, err := reaper.Begin(ctx, reaper.LeaseConfig{
 		TTL: m.cfg.TTL, Margin: m.cfg.Margin, OpTimeout: m.cfg.OpTimeout,
-		Clock: m.clock, Store: m.sessions, Log: m.log(), Changed: m.leaseMoved,
-	}, reaper.Session{ID: ulid.Make().String(), Host: host, PID: os.Getpid(), Label: m.cfg.Label})
+		Clock: m.clock, Store: m.sessions, Log: m.log(), Changed: m.leaseMoved, Chance: m.chance,
+	}, reaper.Session{ID: chance.ID(m.chance), Host: host, PID: os.Getpid(), Label: m.cfg.Label})
 
 	m.mu.Lock()
 	defer m.mu.Unlock()

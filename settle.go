@@ -2,10 +2,10 @@ package fairlock
 
 import (
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/queue"
 )
 
@@ -22,15 +22,18 @@ type settling struct {
 	// stands until all its numbers are settled: without it, numbers whose settle is still being repeated look like orphans.
 	before []*settling
 
-	done chan struct{} // closed when the outcome is known, or will not be
+	told chan struct{} // closed when there is something to tell whoever gave the numbers back: the outcome, or that it is refused
+	why  error         // refused, and repeating it cannot help; it is repeated all the same. Lost and err then say nothing
 	lost bool          // somebody else had settled the numbers
 	err  error         // given up, by Close; the lease ends them
+
+	done chan struct{} // closed at the end; nil unless others may wait for it (before)
 }
 
 // newSettling is a settle of numbers of a run, which ends the tickets of drop; not sent yet. The caller holds mu.
 func (l *line) newSettling(r *run, ranges []queue.Range, drop []*arrival) *settling {
 	r.settlings = slices.DeleteFunc(r.settlings, (*settling).over)
-	return &settling{line: l, ranges: ranges, drop: drop, done: make(chan struct{}), before: slices.Clone(r.settlings)}
+	return &settling{line: l, ranges: ranges, drop: drop, told: make(chan struct{}), before: slices.Clone(r.settlings)}
 }
 
 func (s *settling) over() bool {
@@ -59,7 +62,14 @@ func (m *Manager) settle(s *settling) {
 
 // write reports whether the numbers are settled. If not it was given up, by Close.
 func (m *Manager) write(s *settling) bool {
-	defer close(s.done)
+	defer func() {
+		if s.why == nil {
+			close(s.told)
+		}
+		if s.done != nil {
+			close(s.done)
+		}
+	}()
 	if len(s.ranges) == 0 {
 		return true
 	}
@@ -74,7 +84,11 @@ func (m *Manager) write(s *settling) bool {
 			break
 		}
 		m.log().Warn("fairlock: settle", "lock", s.line.name, "error", err)
-		if !m.pause(pause + rand.N(pause)) {
+		if s.why == nil && queue.Permanent(err) {
+			s.why = err
+			close(s.told)
+		}
+		if !m.pause(pause + chance.Upto(m.chance, pause)) {
 			s.err = errors.Join(ErrClosed, err)
 			return false
 		}

@@ -33,6 +33,9 @@ type Stats struct {
 	Overslept     int64 // grants that came late, because the waiter had taken the queue for slower than it was
 	Streaming     bool  // a change stream is open now
 
+	// PassedOver counts reads of documents in fairlock's collections that are none of its own. One that stays is counted at each read.
+	PassedOver int64
+
 	SessionsEnded  int64 // sessions of dead processes that this one ended
 	TicketsCleared int64 // tickets of ended sessions that this one cleared
 	OrphansBuried  int64 // numbers without a ticket that this one cleared
@@ -56,6 +59,6 @@ func (m *Manager) Stats() Stats {
 		Events: w.Events.Load(), Reads: w.Reads.Load(), Streaming: m.watcher.Streaming(),
 		Overslept:     w.Overslept.Load(),
 		SessionsEnded: r.SessionsEnded.Load(), TicketsCleared: r.TicketsCleared.Load(),
-		OrphansBuried: r.OrphansBuried.Load(), Looks: r.Looks.Load(), Sweeps: r.Sweeps.Load(),
+		OrphansBuried: r.OrphansBuried.Load(), PassedOver: m.passed.count(), Looks: r.Looks.Load(), Sweeps: r.Sweeps.Load(),
 	}
 }

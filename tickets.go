@@ -205,7 +205,13 @@ func (k *keeper) put(a *arrival) error {
 			return err
 		}
 		last = err
-		if !k.m.pause(retryPause) {
+		pause := retryPause
+		if queue.Permanent(err) {
+			// Those who wait are told. Those who hold go on as long as they can without a ticket.
+			pause = mostRetryPause
+			a.line.refuse(func(c *claim) bool { return c.from == a }, err)
+		}
+		if !k.m.pause(pause) {
 			return errors.Join(ErrClosed, last)
 		}
 	}
@@ -246,7 +252,7 @@ func (k *keeper) drop(ids []queue.TicketID) {
 			return
 		}
 		k.m.log().Warn("fairlock: delete tickets", "error", err)
-		if !k.m.pause(retryPause) {
+		if queue.Permanent(err) || !k.m.pause(retryPause) {
 			return
 		}
 	}

@@ -69,6 +69,28 @@ func TestPipelinesAgreeWithReference(t *testing.T) {
 		enqueue(rt)
 		rt.Repeat(map[string]func(*rapid.T){
 			"enqueue": enqueue,
+			"enqueue within a limit": func(rt *rapid.T) {
+				a := arrival(units.Draw(rt, "units"))
+				a.Limit = rapid.Int64Range(1, 12).Draw(rt, "limit")
+				p, err := q.Enqueue(ctx, name, shape, a)
+				r, want := ref.EnqueueWithin(a.Units, a.Limit)
+				if !want {
+					var full *queue.TooManyWaitersError
+					require.ErrorAs(rt, err, &full)
+					v, _, err := q.View(ctx, name)
+					require.NoError(rt, err)
+					require.Equal(rt, max(v.Excess(), 0), full.Waiting)
+					require.Less(rt, full.Room, a.Units)
+					require.Equal(rt, max(a.Limit-v.Excess(), 0), full.Room)
+					check()
+					return
+				}
+				require.NoError(rt, err)
+				begin(p, a)
+				require.Equal(rt, r, p.Range)
+				issued = append(issued, r)
+				check()
+			},
 			"try": func(rt *rapid.T) {
 				a := arrival(units.Draw(rt, "units"))
 				p, admitted, err := q.Try(ctx, name, shape, a)

@@ -26,6 +26,7 @@ type Collections struct {
 	locks       *mongo.Collection
 	tickets     *mongo.Collection
 	clusterTime bool
+	passed      Passed
 }
 
 // Open returns the queue in db whose collections begin with prefix. It makes no call. clusterTime is true on a replica
@@ -53,6 +54,9 @@ func Pinned(db *mongo.Database, name string) *mongo.Collection {
 		SetRegistry(bson.NewRegistry()))
 }
 
+// Report has p called for documents that are passed over. It must come before the first call.
+func (c *Collections) Report(p Passed) { c.passed = p }
+
 // Locks is the collection whose change stream wakes waiters.
 func (c *Collections) Locks() *mongo.Collection { return c.locks }
 
@@ -79,10 +83,10 @@ func (c *Collections) Setup(ctx context.Context) error {
 func EnsureIndex(ctx context.Context, coll *mongo.Collection, keys bson.D, opts *options.IndexOptionsBuilder) error {
 	const namespaceExists = 48
 	if err := coll.Database().CreateCollection(ctx, coll.Name()); err != nil && !HasCode(err, namespaceExists) {
-		return fmt.Errorf("fairlock: create collection %s: %w", coll.Name(), err)
+		return fmt.Errorf("fairlock: create collection %s: %w", coll.Name(), Explain(ctx, coll, err, "createCollection"))
 	}
 	if _, err := coll.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys, Options: opts}); err != nil {
-		return fmt.Errorf("fairlock: create index on %s: %w", coll.Name(), err)
+		return fmt.Errorf("fairlock: create index on %s: %w", coll.Name(), Explain(ctx, coll, err, "createIndex"))
 	}
 	return nil
 }

@@ -58,6 +58,14 @@
 // the number is an orphan after all. Every acknowledged repeat changes the document (asked), because on a
 // server that has been deposed and does not know it, a write that changes nothing is acknowledged at once and proves nothing.
 //
+// An arrival can name a limit on those who wait. It is judged in the same write, so a refusal has taken no number.
+//
+// # What others wrote
+//
+// Whoever may write to the collections can put anything there. All that is read goes through decode.go, which lets no value pass on which
+// arithmetic could overflow or a walk over numbers take for ever; the rest is passed over and reported. docs/security.md says
+// what such a document can do.
+//
 // # Invariants
 //
 //	I1  A number is issued once; issued never decreases.

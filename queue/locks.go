@@ -17,22 +17,39 @@ var _ Store = (*Collections)(nil)
 var noDone = bson.D{{Key: "done", Value: 0}, {Key: "last", Value: 0}}
 
 // Enqueue implements [Store]. The reply is the document after a real change that a majority has, so what it shows is
-// fact; a reply that shows another shape shows no change, and is believed only as a refusal.
+// fact; a reply that shows another shape or too many waiters shows no change, and is believed only as a refusal.
 func (c *Collections) Enqueue(ctx context.Context, name string, shape Shape, a Arrival) (Place, error) {
 	p, admitted, err := c.arriveAgain(ctx, name, shape, a)
 	if err == nil && !admitted {
-		p, admitted, err = c.arrive(ctx, name, shape, a, true)
+		p, admitted, err = c.arrive(ctx, name, shape, a, withinLimit(a))
 	}
 	if err == nil && !admitted {
-		// The shape agrees and there was nothing else to refuse for.
-		return Place{}, fmt.Errorf("%w: lock %q: arrival not recorded", ErrMalformed, name)
+		err = a.refusal(name, p.View)
 	}
-	return p, err
+	return p, c.blame(ctx, name, err)
 }
 
 // Try implements [Store].
 func (c *Collections) Try(ctx context.Context, name string, shape Shape, a Arrival) (Place, bool, error) {
-	return c.arrive(ctx, name, shape, a, op("$lte", op("$add", "$issued", a.Units), "$frontier"))
+	p, admitted, err := c.arrive(ctx, name, shape, a, op("$lte", op("$add", "$issued", a.Units), "$frontier"))
+	return p, admitted, c.blame(ctx, name, err)
+}
+
+// blame finds out whether a write was refused because of the lock document, which then names what is wrong with it: the
+// server's error would only name an operator.
+func (c *Collections) blame(ctx context.Context, name string, err error) error {
+	var se mongo.ServerError
+	if !Permanent(err) || !errors.As(err, &se) || errors.Is(err, ErrPrivilege) {
+		return err
+	}
+	raw, rerr := c.locks.FindOne(ctx, bson.D{{Key: "_id", Value: name}}).Raw()
+	if rerr != nil {
+		return err
+	}
+	if _, malformed := decodeView(raw); malformed != nil {
+		return malformed
+	}
+	return err
 }
 
 // arriveReply is the document after an arrival, as far as an arrival needs it.
@@ -55,15 +72,26 @@ func (r *arriveReply) place(a Arrival) (p Place, ok bool) {
 }
 
 func (c *Collections) findAndArrive(ctx context.Context, f bson.D, p mongo.Pipeline, a Arrival, upsert bool) (reply arriveReply, err error) {
-	err = c.locks.FindOneAndUpdate(ctx, f, p, options.FindOneAndUpdate().SetUpsert(upsert).SetReturnDocument(options.After).
-		SetProjection(bson.D{
-			{Key: "kind", Value: 1}, {Key: "permits", Value: 1}, {Key: "issued", Value: 1}, {Key: "settled", Value: 1},
-			{Key: "frontier", Value: 1}, {Key: "arrivals", Value: 1}, {Key: "reached", Value: 1}, {Key: "last." + slotOf(a), Value: 1},
-		})).Decode(&reply)
-	if err == nil {
-		err = reply.check()
+	show := bson.D{
+		{Key: "kind", Value: 1}, {Key: "permits", Value: 1}, {Key: "issued", Value: 1}, {Key: "settled", Value: 1},
+		{Key: "frontier", Value: 1}, {Key: "arrivals", Value: 1}, {Key: "reached", Value: 1}, {Key: "last." + slotOf(a), Value: 1},
 	}
-	return reply, err
+	need := []string{"find", "update"}
+	if upsert {
+		need = append(need, "insert")
+		if a.Limit > 0 {
+			show = append(show, bson.E{Key: "done", Value: 1}) // a refusal says how many wait
+		}
+	}
+	raw, err := c.locks.FindOneAndUpdate(ctx, f, p, options.FindOneAndUpdate().SetUpsert(upsert).
+		SetReturnDocument(options.After).SetProjection(show)).Raw()
+	if err != nil {
+		return reply, Explain(ctx, c.locks, err, need...)
+	}
+	if err := bson.Unmarshal(raw, &reply); err != nil {
+		return reply, Malformed("lock", nameOf(raw), "%v", err)
+	}
+	return reply, reply.check()
 }
 
 // arriveAgain is arrive in the usual case, in which the document exists, has the shape and does not know the arrival. These
@@ -75,6 +103,10 @@ func (c *Collections) arriveAgain(ctx context.Context, name string, shape Shape,
 		{Key: "kind", Value: string(shape.Kind)},
 		{Key: "permits", Value: shape.Permits},
 		{Key: "last." + slotOf(a) + ".mark", Value: bson.D{{Key: "$ne", Value: a.Mark}}},
+	}
+	if a.Limit > 0 {
+		// Those who gave up out of order are counted here, so that what matches is surely within the limit.
+		f = append(f, bson.E{Key: "$expr", Value: op("$lte", beyondFrontier(a), a.Limit)})
 	}
 	reply, err := c.findAndArrive(ctx, f, arriveAgainPipeline(a), a, false)
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -126,7 +158,7 @@ func (c *Collections) Settle(ctx context.Context, name string, ranges []Range, a
 	}
 	res, err := c.locks.UpdateOne(ctx, f, settlePipeline(ranges, arrival))
 	if err != nil {
-		return false, wrap(name, err)
+		return false, c.blame(ctx, name, wrap(name, Explain(ctx, c.locks, err, "update")))
 	}
 	return res.MatchedCount == 1, nil
 }
@@ -143,7 +175,7 @@ func (c *Collections) SettleFront(ctx context.Context, name string, shape Shape,
 	}
 	res, err := c.locks.UpdateOne(ctx, f, settleFrontPipeline(shape, r, arrival))
 	if err != nil {
-		return false, wrap(name, err)
+		return false, c.blame(ctx, name, wrap(name, Explain(ctx, c.locks, err, "update")))
 	}
 	return res.MatchedCount == 1, nil
 }
@@ -153,22 +185,32 @@ func (c *Collections) Views(ctx context.Context, names []string) ([]View, error)
 	cur, err := c.locks.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: names}}}},
 		options.Find().SetProjection(noDone).SetBatchSize(1000))
 	if err != nil {
-		return nil, fmt.Errorf("fairlock: read locks: %w", err)
+		return nil, fmt.Errorf("fairlock: read locks: %w", Explain(ctx, c.locks, err, "find"))
 	}
-	views, _, err := DecodeAll[View](ctx, cur, (*View).check)
-	return views, err
+	return ReadAll(ctx, c.locks, cur, decodeView, c.passed)
 }
+
+// whole is all that a View has. The server's clock comes with it.
+var whole = func() (show bson.D) {
+	for _, f := range []string{
+		"kind", "permits", "issued", "settled", "frontier", "arrivals", "reached", "calls", "calledAt", "grace", "idleSince", "done",
+	} {
+		show = append(show, bson.E{Key: f, Value: 1})
+	}
+	return append(show, bson.E{Key: "now", Value: "$$NOW"})
+}()
 
 // View implements [Store].
 func (c *Collections) View(ctx context.Context, name string) (View, bool, error) {
-	var v View
-	switch err := c.locks.FindOne(ctx, bson.D{{Key: "_id", Value: name}}).Decode(&v); {
+	raw, err := c.locks.FindOne(ctx, bson.D{{Key: "_id", Value: name}}, options.FindOne().SetProjection(whole)).Raw()
+	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
 		return View{}, false, nil
 	case err != nil:
-		return View{}, false, wrap(name, err)
+		return View{}, false, wrap(name, Explain(ctx, c.locks, err, "find"))
 	}
-	return v, true, v.check()
+	v, err := decodeView(raw)
+	return v, true, err
 }
 
 // Gone implements [Store]. A standalone server has no linearizable reads and no other member that could know better.
@@ -181,38 +223,40 @@ func (c *Collections) Gone(ctx context.Context, name string) (bool, error) {
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return true, nil
 	}
-	return false, wrap(name, err)
+	return false, wrap(name, Explain(ctx, c.locks, err, "find"))
 }
 
 // BusyLocks implements [Store]. idleSince is present only while nobody is there, and its index finds the absent ones.
 func (c *Collections) BusyLocks(ctx context.Context, after string, limit int) ([]string, error) {
 	f := bson.D{{Key: "idleSince", Value: nil}, {Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}
 
-	cur, err := c.locks.Find(ctx, f, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}).
-		SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit)))
+	names, err := ReadSorted(ctx, c.locks, f, bson.D{{Key: "_id", Value: 1}}, limit, func(raw bson.Raw) (string, error) {
+		name, ok := raw.Lookup("_id").StringValueOK()
+		if !ok {
+			return "", Malformed("lock", nameOf(raw), "_id must be a string")
+		}
+		return name, nil
+	}, c.passed)
 	if err != nil {
-		return nil, fmt.Errorf("fairlock: list locks: %w", err)
+		return nil, fmt.Errorf("fairlock: list locks: %w", Explain(ctx, c.locks, err, "find"))
 	}
-	type id struct {
-		Name string `bson:"_id"`
-	}
-	ids, _, err := DecodeAll[id](ctx, cur, nil)
-	names := make([]string, len(ids))
-	for i := range ids {
-		names[i] = ids[i].Name
-	}
-	return names, err
+	return names, nil
 }
 
 // Page implements [Store].
 func (c *Collections) Page(ctx context.Context, after string, limit int) ([]View, error) {
-	cur, err := c.locks.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}},
-		options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit)).SetBatchSize(1000))
+	f := bson.D{{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}}}
+	views, err := ReadSorted(ctx, c.locks, f, bson.D{{Key: "last", Value: 0}}, limit, func(raw bson.Raw) (View, error) {
+		v, err := decodeView(raw)
+		if name, ok := raw.Lookup("_id").StringValueOK(); ok && err != nil {
+			return View{Name: name, Malformed: err}, nil
+		}
+		return v, err
+	}, c.passed)
 	if err != nil {
-		return nil, fmt.Errorf("fairlock: list locks: %w", err)
+		return nil, fmt.Errorf("fairlock: list locks: %w", Explain(ctx, c.locks, err, "find"))
 	}
-	views, _, err := DecodeAll(ctx, cur, (*View).check)
-	return views, err
+	return views, nil
 }
 
 // Collect implements [Store]. The day is the server's, and the condition is in the delete itself, so a document that somebody
@@ -222,23 +266,5 @@ func (c *Collections) Collect(ctx context.Context) error {
 	_, err := c.locks.DeleteMany(ctx, bson.D{
 		{Key: "idleSince", Value: bson.D{{Key: "$type", Value: "date"}}}, {Key: "$expr", Value: old},
 	})
-	return err
-}
-
-// DecodeAll reads a cursor to its end. Documents that are not ours by their form are left out and counted: one of them must
-// not stop the queue of the others.
-func DecodeAll[T any](ctx context.Context, cur *mongo.Cursor, check func(*T) error) (all []T, malformed int, err error) {
-	defer cur.Close(context.WithoutCancel(ctx))
-	for cur.Next(ctx) {
-		var v T
-		if cur.Decode(&v) != nil || check != nil && check(&v) != nil {
-			malformed++
-			continue
-		}
-		all = append(all, v)
-	}
-	if err := cur.Err(); err != nil {
-		return nil, malformed, fmt.Errorf("fairlock: read: %w", err)
-	}
-	return all, malformed, nil
+	return Explain(ctx, c.locks, err, "remove")
 }

@@ -8,9 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// ErrMalformed: a document in one of fairlock's collections does not have the form of one of fairlock's documents.
-var ErrMalformed = errors.New("fairlock: malformed document")
-
 // HasCode reports whether err is a server's error with that code.
 func HasCode(err error, code int) bool {
 	var se mongo.ServerError
@@ -49,12 +46,11 @@ var transient = []int{
 // validation, types, shape), or the client was closed. Of everything else the outcome is unknown:
 // not done, done, or still to be done. A failed write concern is unknown too, though its reply carries a document.
 func Permanent(err error) bool {
-	var mismatch *MismatchError
 	switch {
 	case err == nil:
 		return false
-	case errors.As(err, &mismatch), errors.Is(err, ErrMalformed), errors.Is(err, ErrInvalidName),
-		errors.Is(err, mongo.ErrClientDisconnected):
+	case errors.Is(err, ErrMismatch), errors.Is(err, ErrMalformed), errors.Is(err, ErrInvalidName),
+		errors.Is(err, ErrTooManyWaiters), errors.Is(err, mongo.ErrClientDisconnected):
 		return true
 	case mongo.IsTimeout(err), mongo.IsNetworkError(err), errors.Is(err, context.Canceled):
 		return false
@@ -80,20 +76,4 @@ func wrap(name string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("fairlock: lock %q: %w", name, err)
-}
-
-// check refuses a document that decodes but cannot be one of ours.
-func (v *View) check() error {
-	var rule string
-	switch {
-	case v.Permits < 1:
-		rule = fmt.Sprintf("permits is %d, must be at least 1", v.Permits)
-	case v.Settled < 0 || v.Issued < v.Settled:
-		rule = fmt.Sprintf("issued is %d and settled %d, must be 0 <= settled <= issued", v.Issued, v.Settled)
-	case v.Frontier < v.Settled+1:
-		rule = fmt.Sprintf("frontier is %d, must be above settled %d", v.Frontier, v.Settled)
-	default:
-		return nil
-	}
-	return fmt.Errorf("%w: lock %q: %s", ErrMalformed, v.Name, rule)
 }

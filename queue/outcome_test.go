@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -40,15 +42,26 @@ func TestValidateName(t *testing.T) {
 
 func TestViewCheck(t *testing.T) {
 	t.Parallel()
-	good := View{Name: "x", Permits: 2, Issued: 12, Settled: 10, Frontier: 12}
+	good := View{Name: "x", Kind: "k", Permits: 2, Issued: 20, Settled: 10, Frontier: 12, Done: []Range{{13, 14}, {16, 20}}}
 	require.NoError(t, good.check())
-	for rule, bad := range map[string]View{
-		"permits is 0":                {Issued: 12, Settled: 10, Frontier: 12},
-		"permits is -1":               {Permits: -1, Issued: 12, Settled: 10, Frontier: 12},
-		"issued is 9 and settled 10":  {Permits: 1, Issued: 9, Settled: 10, Frontier: 12},
-		"issued is 12 and settled -1": {Permits: 1, Issued: 12, Settled: -1, Frontier: 12},
-		"frontier is 10":              {Permits: 1, Issued: 12, Settled: 10, Frontier: 10},
+	for rule, spoil := range map[string]func(*View){
+		"kind has 0 bytes":              func(v *View) { v.Kind = "" },
+		"permits is 0":                  func(v *View) { v.Permits = 0 },
+		"permits is -1":                 func(v *View) { v.Permits = -1 },
+		"issued is 9 and settled 10":    func(v *View) { v.Issued = 9 },
+		"issued is 20 and settled -1":   func(v *View) { v.Settled = -1 },
+		"issued is 9223372036854775807": func(v *View) { v.Issued = math.MaxInt64 },
+		"frontier is 10":                func(v *View) { v.Frontier = 10 },
+		"frontier is 23":                func(v *View) { v.Frontier = 23 },
+		"grace is -1":                   func(v *View) { v.GraceMS = -1 },
+		"grace is 9223372036854775807":  func(v *View) { v.GraceMS = math.MaxInt64 },
+		"done has [10,14]":              func(v *View) { v.Done = []Range{{10, 14}} },
+		"done has [14,13]":              func(v *View) { v.Done = []Range{{14, 13}} },
+		"done has [13,13]":              func(v *View) { v.Done = []Range{{14, 15}, {13, 13}} },
+		"done has [19,21]":              func(v *View) { v.Done = []Range{{19, 21}} },
 	} {
+		bad := good
+		spoil(&bad)
 		err := bad.check()
 		require.ErrorIs(t, err, ErrMalformed)
 		require.ErrorContains(t, err, rule)
@@ -57,25 +70,69 @@ func TestViewCheck(t *testing.T) {
 
 func TestTicketCheck(t *testing.T) {
 	t.Parallel()
-	id := TicketID{"x", 10}
-	for _, good := range []Ticket{
-		{ID: id, Hi: 10, Session: "s", Weight: 1},
-		{ID: id, Hi: 12, Session: "s", Weight: 3},
-		{ID: id, Hi: 10, Tomb: true},
+	id := bson.D{{Key: "lock", Value: "x"}, {Key: "lo", Value: int64(10)}}
+	type d = bson.M
+	for _, good := range []d{
+		{"_id": id, "hi": int64(10), "session": "s", "weight": int64(1)},
+		{"_id": id, "hi": int32(12), "session": "s", "weight": int64(3)},
+		{"_id": id, "hi": int64(10), "tomb": true},
+		{"_id": id, "hi": int64(10), "session": "s", "weight": "much", "labels": 7, "at": "now", "passed": bson.A{}, "arrival": 0.5},
+		{"_id": id, "hi": int64(10), "session": "s", "weight": int64(math.MaxInt64), "passed": int64(math.MaxInt64)},
 	} {
-		require.NoError(t, good.check())
+		k, err := decodeTicket(raw(t, good))
+		require.NoError(t, err)
+		require.LessOrEqual(t, k.Weight, k.Range().Units())
+		require.LessOrEqual(t, k.Passed, k.Hi)
 	}
-	for _, bad := range []Ticket{
+	for _, bad := range []d{
 		{},
-		{ID: TicketID{"", 10}, Hi: 10, Session: "s", Weight: 1},
-		{ID: id, Hi: 9, Session: "s", Weight: 1},
-		{ID: id, Hi: 10, Weight: 1},
-		{ID: id, Hi: 10, Session: "s"},
-		{ID: id, Hi: 10, Session: "s", Weight: 1, Tomb: true},
-		{ID: id, Hi: 11, Tomb: true},
+		{"_id": "x", "hi": int64(10), "session": "s"},
+		{"_id": bson.D{{Key: "lo", Value: int64(10)}, {Key: "lock", Value: "x"}}, "hi": int64(10), "session": "s"},
+		{"_id": append(id, bson.E{Key: "more", Value: 1}), "hi": int64(10), "session": "s"},
+		{"_id": bson.D{{Key: "lock", Value: "x"}, {Key: "lo", Value: 10.0}}, "hi": int64(10), "session": "s"},
+		{"_id": id, "hi": int64(9), "session": "s"},
+		{"_id": id, "hi": int64(math.MaxInt64), "session": "s"},
+		{"_id": id, "hi": "10", "session": "s"},
+		{"_id": id, "hi": int64(10)},
+		{"_id": id, "hi": int64(10), "session": ""},
+		{"_id": id, "hi": int64(10), "session": 5},
+		{"_id": id, "hi": int64(10), "session": "s", "tomb": true},
+		{"_id": id, "hi": int64(10), "tomb": "yes"},
+		{"_id": id, "hi": int64(11), "tomb": true},
 	} {
-		require.ErrorIs(t, bad.check(), ErrMalformed, "%+v", bad)
+		_, err := decodeTicket(raw(t, bad))
+		require.ErrorIs(t, err, ErrMalformed, "%+v", bad)
 	}
+}
+
+// TestTicketAt: what keeps the ticket of a number out is a document whose _id is the same to the unique index.
+func TestTicketAt(t *testing.T) {
+	t.Parallel()
+	decimal := func(s string) bson.Decimal128 {
+		d, err := bson.ParseDecimal128(s)
+		require.NoError(t, err)
+		return d
+	}
+	for _, same := range []any{int64(10), int32(10), 10.0, decimal("10"), decimal("1E1"), decimal("10.00")} {
+		id, own, ok := ticketAt(raw(t, bson.M{"_id": bson.D{{Key: "lock", Value: "x"}, {Key: "lo", Value: same}}}))
+		require.True(t, ok, "%v", same)
+		require.Equal(t, TicketID{"x", 10}, id)
+		_, long := same.(int64)
+		require.Equal(t, long, own)
+	}
+	for _, other := range []any{10.5, math.NaN(), math.Inf(1), 1e300, decimal("1E300"), decimal("10.5"), decimal("NaN"), "10", nil, bson.A{10}} {
+		_, _, ok := ticketAt(raw(t, bson.M{"_id": bson.D{{Key: "lock", Value: "x"}, {Key: "lo", Value: other}}}))
+		require.False(t, ok, "%v", other)
+	}
+	_, own, ok := ticketAt(raw(t, bson.M{"_id": bson.D{{Key: "lock", Value: bson.Symbol("x")}, {Key: "lo", Value: int64(1)}}}))
+	require.True(t, ok)
+	require.False(t, own)
+}
+
+func raw(t testing.TB, v any) bson.Raw {
+	b, err := bson.Marshal(v)
+	require.NoError(t, err)
+	return b
 }
 
 func TestPermanent(t *testing.T) {
@@ -89,6 +146,8 @@ func TestPermanent(t *testing.T) {
 		{"none", nil, false},
 		{"mismatch", &MismatchError{"x", Mutex, Shape{"other", 2}}, true},
 		{"malformed", fmt.Errorf("%w: x", ErrMalformed), true},
+		{"too many", &TooManyWaitersError{Name: "x"}, true},
+		{"privilege", &PrivilegeError{cause: mongo.CommandError{Code: 13}}, true},
 		{"client closed", mongo.ErrClientDisconnected, true},
 		{"deadline", context.DeadlineExceeded, false},
 		{"cancelled", context.Canceled, false},

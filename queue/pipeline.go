@@ -94,6 +94,22 @@ func (c *Collections) arrivePipeline(shape Shape, a Arrival, admit any) mongo.Pi
 	}
 }
 
+// beyondFrontier is how many numbers there would be beyond the frontier after an arrival.
+func beyondFrontier(a Arrival) doc {
+	return op("$subtract", op("$add", "$issued", a.Units), "$frontier")
+}
+
+// withinLimit is whether an arrival leaves no more than its limit waiting: of the numbers beyond the frontier those that were not
+// given up. A range in done is on one side of the frontier, which passes over what is settled.
+func withinLimit(a Arrival) any {
+	if a.Limit == 0 {
+		return true
+	}
+	gone := reduce(filter("$done", op("$gt", "$$t.lo", "$frontier")), int64(0),
+		op("$add", "$$value", op("$add", op("$subtract", "$$this.hi", "$$this.lo"), int64(1))))
+	return op("$lte", op("$subtract", beyondFrontier(a), gone), a.Limit)
+}
+
 // arriveAgainPipeline is arrivePipeline where the document exists, has the shape and does not know the arrival.
 func arriveAgainPipeline(a Arrival) mongo.Pipeline {
 	return mongo.Pipeline{set(

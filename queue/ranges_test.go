@@ -101,6 +101,7 @@ func TestSubtract(t *testing.T) {
 		{"middle", Range{1, 9}, []Range{{4, 5}}, []Range{{1, 3}, {6, 9}}},
 		{"before and after", Range{5, 6}, []Range{{1, 4}, {7, 9}}, []Range{{5, 6}}},
 		{"overlapping", Range{1, 9}, []Range{{2, 6}, {3, 4}, {5, 7}}, []Range{{1, 1}, {8, 9}}},
+		{"one inside another", Range{1, 9}, []Range{{2, 8}, {3, 4}}, []Range{{1, 1}, {9, 9}}},
 		{"one number", Range{5, 5}, []Range{{4, 4}}, []Range{{5, 5}}},
 		{"empty", Range{5, 4}, nil, nil},
 	} {

@@ -23,6 +23,14 @@ func (l *Reference) Enqueue(units int64) Range {
 	return Range{l.Issued - units + 1, l.Issued}
 }
 
+// EnqueueWithin is Enqueue if no more than limit units wait then; otherwise it changes nothing.
+func (l *Reference) EnqueueWithin(units, limit int64) (Range, bool) {
+	if limit > 0 && excess(l.Issued, l.Frontier, l.Done)+units > limit {
+		return Range{}, false
+	}
+	return l.Enqueue(units), true
+}
+
 // Try issues units numbers if they are admitted at once, and otherwise changes nothing.
 func (l *Reference) Try(units int64) (Range, bool) {
 	if l.Issued+units > l.Frontier {

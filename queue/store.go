@@ -12,13 +12,14 @@ type Arrival struct {
 	Mark  int64         // of this arrival, random
 	Units int64         // how many numbers, at least 1
 	Grace time.Duration // how long they may be trusted without a ticket
+	Limit int64         // most units that may wait then, these included; 0: no limit
 }
 
 // Store is every database call on the queue. [Collections] is the real one; the simulator has another. All calls
 // may fail with an unknown outcome ([Permanent] says when not), and all may be repeated.
 type Store interface {
 	// Enqueue takes the next numbers of the lock, which it makes if it is missing. A shape that differs is
-	// a *MismatchError and takes no number.
+	// a *MismatchError, too many who would wait a *TooManyWaitersError; neither takes a number.
 	Enqueue(ctx context.Context, name string, shape Shape, a Arrival) (Place, error)
 	// Try is Enqueue that takes numbers only when they are admitted at once; admitted is false otherwise, and nothing was
 	// changed. A refusal may rest on an old state; that it was admitted never does.
@@ -36,7 +37,7 @@ type Store interface {
 	View(ctx context.Context, name string) (v View, found bool, err error)
 	// Gone reports by a linearizable read that there is no lock document now. Only this proves absence.
 	Gone(ctx context.Context, name string) (bool, error)
-	// Page pages through all lock documents after the name after, in order.
+	// Page pages through all lock documents after the name after, in order. Of those that are malformed only Name and Malformed are set.
 	Page(ctx context.Context, after string, limit int) ([]View, error)
 	// Collect deletes lock documents that have been idle for a day, as the TTL index does where Setup made one.
 	Collect(ctx context.Context) error
@@ -82,6 +83,9 @@ type View struct {
 	GraceMS   int64      `bson:"grace"`
 	IdleSince *time.Time `bson:"idleSince"`
 	Done      []Range    `bson:"done"`
+	Now       time.Time  `bson:"now"` // the server's clock at the read; only View fills it
+
+	Malformed error `bson:"-"` // set by Page only
 }
 
 // Shape is the lock's kind and permits.

@@ -42,13 +42,6 @@ var ErrTombstone = errors.New("fairlock: tombstone in place of the ticket")
 // Range is the numbers that the ticket covers.
 func (t *Ticket) Range() Range { return Range{t.ID.Lo, t.Hi} }
 
-func (t *Ticket) check() error {
-	if t.ID.Lock == "" || t.Hi < t.ID.Lo || t.Tomb != (t.Session == "") || t.Tomb && t.Hi != t.ID.Lo || !t.Tomb && t.Weight < 1 {
-		return fmt.Errorf("%w: ticket %v", ErrMalformed, t.ID)
-	}
-	return nil
-}
-
 // PutTicket implements [Store]. The session is part of the filter, so that the upsert meets either its own earlier work,
 // or nothing, or a tombstone; only the last is a duplicate key. Each attempt changes the document, for the
 // acknowledgement of a write that changed nothing would be no proof.
@@ -57,18 +50,23 @@ func (c *Collections) PutTicket(ctx context.Context, t Ticket, age time.Duration
 	for _, l := range t.Labels[:min(len(t.Labels), MaxLabels)] {
 		labels = append(labels, doc{{Key: "$literal", Value: l}})
 	}
+	// Whatever else stands there is made good: the acknowledgement is the proof that there is a ticket, so it must be one.
+	valid := func(field, kind string, no any) bson.E {
+		return to(field, cond(op("$eq", doc{{Key: "$type", Value: "$" + field}}, kind), "$"+field, no))
+	}
 	p := mongo.Pipeline{set(
 		to("hi", t.Hi), to("arrival", t.Arrival), to("weight", t.Weight), to("labels", labels),
-		orElse("passed", int64(0)),
-		orElse("at", op("$subtract", "$$NOW", age.Milliseconds())),
-		to("puts", op("$add", op("$ifNull", "$puts", int64(0)), int64(1))),
+		valid("passed", "long", int64(0)),
+		valid("at", "date", op("$subtract", "$$NOW", age.Milliseconds())),
+		to("puts", cond(op("$in", doc{{Key: "$type", Value: "$puts"}}, bson.A{"int", "long"}), op("$add", "$puts", int64(1)), int64(1))),
+		to("tomb", "$$REMOVE"),
 	)}
 	mine := bson.D{{Key: "_id", Value: t.ID}, {Key: "session", Value: t.Session}}
 	_, err := c.tickets.UpdateOne(ctx, mine, p, options.UpdateOne().SetUpsert(true))
 	if !mongo.IsDuplicateKeyError(err) {
-		return wrap(t.ID.Lock, err)
+		return wrap(t.ID.Lock, Explain(ctx, c.tickets, err, "update", "insert"))
 	}
-	// A tombstone, or an earlier attempt of ours that came in between: only then does the filter match now.
+	// A tombstone, or something that is no ticket and keeps it out as well, or an earlier attempt of ours that came in between: only then does the filter match now.
 	res, err := c.tickets.UpdateOne(ctx, mine, p)
 	if err == nil && res.MatchedCount == 0 {
 		return ErrTombstone
@@ -80,7 +78,7 @@ func (c *Collections) PutTicket(ctx context.Context, t Ticket, age time.Duration
 func (c *Collections) MarkPassed(ctx context.Context, id TicketID, session string, passed int64) error {
 	_, err := c.tickets.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "session", Value: session}},
 		bson.D{{Key: "$max", Value: bson.D{{Key: "passed", Value: passed}}}})
-	return wrap(id.Lock, err)
+	return wrap(id.Lock, Explain(ctx, c.tickets, err, "update"))
 }
 
 // DropTickets implements [Store]. Not retried by the driver when there are several; a ticket that stays is deleted by
@@ -88,11 +86,11 @@ func (c *Collections) MarkPassed(ctx context.Context, id TicketID, session strin
 func (c *Collections) DropTickets(ctx context.Context, ids []TicketID) error {
 	if len(ids) == 1 {
 		_, err := c.tickets.DeleteOne(ctx, bson.D{{Key: "_id", Value: ids[0]}})
-		return err
+		return Explain(ctx, c.tickets, err, "remove")
 	}
 	for chunk := range slices.Chunk(ids, 1000) {
 		if _, err := c.tickets.DeleteMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: chunk}}}}); err != nil {
-			return err
+			return Explain(ctx, c.tickets, err, "remove")
 		}
 	}
 	return nil
@@ -132,24 +130,18 @@ func (c *Collections) Bury(ctx context.Context, name string, gaps []Range) ([]Ra
 }
 
 // coverage reads which numbers up to hi have tickets, and which have tombstones. A document that is neither by its form
-// but stands at a number keeps the owner's ticket out as a tombstone does, so it is one.
+// but whose _id is that of a number keeps the owner's ticket out as a tombstone does, so it is one.
 func (c *Collections) coverage(ctx context.Context, name string, hi int64) (live, dead []Range, err error) {
 	cur, err := c.tickets.Find(ctx, ticketsUpTo(name, hi), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetBatchSize(1000))
 	if err != nil {
-		return nil, nil, wrap(name, err)
+		return nil, nil, wrap(name, Explain(ctx, c.tickets, err, "find"))
 	}
 	defer cur.Close(context.WithoutCancel(ctx))
 	for cur.Next(ctx) {
-		var t Ticket
-		if cur.Decode(&t) == nil && t.check() == nil && !t.Tomb {
+		if t, err := decodeTicket(cur.Current); err == nil && !t.Tomb {
 			live = append(live, t.Range())
-			continue
-		}
-		var id struct {
-			ID TicketID `bson:"_id"`
-		}
-		if cur.Decode(&id) == nil {
-			dead = append(dead, Range{id.ID.Lo, id.ID.Lo})
+		} else if id, _, ok := ticketAt(cur.Current); ok && id.Lock == name {
+			dead = append(dead, Range{id.Lo, id.Lo})
 		}
 	}
 	return live, dead, wrap(name, cur.Err())
@@ -169,7 +161,7 @@ func (c *Collections) insertTombstones(ctx context.Context, name string, r Range
 			return nil
 		}
 	}
-	return wrap(name, err)
+	return wrap(name, Explain(ctx, c.tickets, err, "insert"))
 }
 
 // Tickets implements [Store].
@@ -195,11 +187,9 @@ func (c *Collections) AllTickets(ctx context.Context, after TicketID, limit int)
 }
 
 func (c *Collections) findTickets(ctx context.Context, f bson.D, limit int) ([]Ticket, error) {
-	cur, err := c.tickets.Find(ctx, f, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).
-		SetLimit(int64(limit)).SetBatchSize(1000))
+	tickets, err := ReadSorted(ctx, c.tickets, f, nil, limit, decodeTicket, c.passed)
 	if err != nil {
-		return nil, fmt.Errorf("fairlock: read tickets: %w", err)
+		return nil, fmt.Errorf("fairlock: read tickets: %w", Explain(ctx, c.tickets, err, "find"))
 	}
-	tickets, _, err := DecodeAll(ctx, cur, (*Ticket).check)
-	return tickets, err
+	return tickets, nil
 }

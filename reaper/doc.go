@@ -36,10 +36,11 @@
 //
 // Ending a session: this process has seen the beat unchanged for the whole ttl on its own clock, and then the write itself
 // requires the same beat, no end, and expiresAt before the server's time. The owner sent that beat before it was seen, so
-// its trust has ended, margin ago. A server clock that jumps can delay this and cannot cause it alone.
+// its trust has ended, margin ago. A server clock that jumps cannot cause this alone, and delays it by a ttl at most: an expiresAt
+// more than a ttl ahead is of a clock that was set back, and says nothing.
 //
 // Orphan numbers: issued, and no ticket (the process died in between, or the reply was lost). When a gap has stood for the
-// grace that the lock document names, on this process's own clock, tombstones are written at every number of it, then the tickets
+// grace that the lock document names, on this process's own clock and on the server's, tombstones are written at every number of it, then the tickets
 // are read again, and the numbers that a tombstone and no ticket covers are settled. The unique _id decides between a late owner
 // and the tombstone. The void rule on the owner's side closes the rest: a ticket acknowledged later than grace - margin
 // after the enqueue was sent is not believed, because by then the tombstone may have come, settled the number, and been

@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/internal/clock"
+	"github.com/fairlock/fairlock/queue"
 )
 
 // LeaseState is where a lease is in its life.
@@ -41,6 +43,7 @@ type LeaseConfig struct {
 	Clock                  clock.Clock
 	Store                  Sessions
 	Log                    *slog.Logger
+	Chance                 rand.Source // see package chance
 	// Changed is called from the lease's goroutine after each change of state. It must not block.
 	Changed func(*Lease, LeaseState)
 }
@@ -54,8 +57,9 @@ type Lease struct {
 	until  atomic.Int64 // clock.Instant up to which the session is trusted; grows, and becomes MinInt64 at the end
 	lapses atomic.Int64 // how often trust ended so far; incremented before until can grow again
 
-	mu    sync.Mutex // guards state and orders the writes of until and lapses
-	state LeaseState
+	mu      sync.Mutex // guards state and refused, and orders the writes of until and lapses
+	state   LeaseState
+	refused error // the last renewal's, if repeating cannot help
 
 	cancel context.CancelFunc // ends the goroutine and its call
 	done   chan struct{}      // closed when the goroutine is gone
@@ -108,6 +112,22 @@ func (l *Lease) State() LeaseState {
 	return l.state
 }
 
+// Refused is why the last renewal was refused, if it was, for good: a privilege is missing. It is tried again all the same.
+func (l *Lease) Refused() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
+}
+
+func (l *Lease) note(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused = nil
+	if queue.Permanent(err) {
+		l.refused = err
+	}
+}
+
 // Stop ends renewal and waits. The session stays in the database until its lease is over or Remove is called.
 func (l *Lease) Stop() {
 	l.cancel()
@@ -155,6 +175,7 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 			}
 		case r := <-replies:
 			flying = false
+			l.note(r.err)
 			switch {
 			case r.err == nil:
 				l.extend(r.sent)
@@ -167,7 +188,7 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 			case ctx.Err() == nil:
 				l.cfg.Log.Warn("fairlock: session not renewed", "session", l.id, "error", r.err)
 				// The call has had its time; the pause only keeps an immediate refusal from making a loop.
-				renew.Reset(interval/8 + rand.N(interval/8))
+				renew.Reset(interval/8 + chance.Upto(l.cfg.Chance, interval/8))
 			}
 		}
 	}

@@ -25,10 +25,12 @@ type beatSeen struct {
 	last  clock.Instant // newest look, for forgetting
 }
 
-// gapSeen is a run of numbers without tickets and since when it has been one.
+// gapSeen is a run of numbers without tickets and since when it has been one, on this process's clock and the server's. Trust without a
+// ticket ends by the owner's clock alone, so here it takes two clocks to say that it is over.
 type gapSeen struct {
 	queue.Range
-	since clock.Instant
+	since  clock.Instant
+	server time.Time
 }
 
 const absent = -1
@@ -57,26 +59,30 @@ func (s *sightings) forgetBeats(now clock.Instant, age time.Duration) {
 	}
 }
 
-// gap notes the gaps that a lock has now and returns those that have been gaps for at least grace, and how long it is
-// until the next one will have been, if there is one. A number that was a gap at the last look and is one now has been
+// gap notes the gaps that a lock has now, at now and at the server's time server, and returns those that have been gaps for at least
+// grace on both clocks, and how long it is until the next one will have been, if there is one. A server's clock that was set back
+// begins anew. A number that was a gap at the last look and is one now has been
 // one all the time between: a ticket or a settle is for ever, and a number is issued once (I1).
-func (s *sightings) gap(lock string, now clock.Instant, gaps []queue.Range, grace time.Duration) (ripe []queue.Range, next time.Duration) {
+func (s *sightings) gap(lock string, now clock.Instant, server time.Time, gaps []queue.Range, grace time.Duration) (ripe []queue.Range, next time.Duration) {
 	var seen []gapSeen // sorted by Lo, as gaps is
 	for _, g := range gaps {
 		var known []queue.Range
 		for _, old := range s.gaps[lock] {
 			if part := (queue.Range{Lo: max(g.Lo, old.Lo), Hi: min(g.Hi, old.Hi)}); part.Lo <= part.Hi {
-				seen = append(seen, gapSeen{part, old.since})
+				if old.server.After(server) {
+					old.server = server
+				}
+				seen = append(seen, gapSeen{part, old.since, old.server})
 				known = append(known, part)
 			}
 		}
 		for _, fresh := range queue.Subtract(g, known) {
-			seen = append(seen, gapSeen{fresh, now})
+			seen = append(seen, gapSeen{fresh, now, server})
 		}
 	}
 	slices.SortFunc(seen, func(a, b gapSeen) int { return cmp.Compare(a.Lo, b.Lo) })
 	for _, g := range seen {
-		switch left := grace - now.Sub(g.since); {
+		switch left := grace - min(now.Sub(g.since), server.Sub(g.server)); {
 		case left <= 0:
 			ripe = append(ripe, g.Range)
 		case next == 0 || left < next:

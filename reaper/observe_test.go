@@ -12,6 +12,9 @@ import (
 
 type ranges = []queue.Range
 
+// wall is a server's clock that agrees.
+func wall(at time.Duration) time.Time { return time.Unix(1000, 0).Add(at) }
+
 func TestBeatSightings(t *testing.T) {
 	t.Parallel()
 	s := newSightings()
@@ -78,7 +81,7 @@ func TestGapSightings(t *testing.T) {
 			t.Parallel()
 			s := newSightings()
 			for _, l := range c.looks {
-				ripe, next := s.gap("x", clock.Instant(l.at), l.gaps, grace)
+				ripe, next := s.gap("x", clock.Instant(l.at), wall(l.at), l.gaps, grace)
 				require.Equal(t, l.ripe, ripe, "at %v", l.at)
 				require.Equal(t, l.next, next, "at %v", l.at)
 			}
@@ -89,10 +92,38 @@ func TestGapSightings(t *testing.T) {
 func TestGapsOfLocksAreApart(t *testing.T) {
 	t.Parallel()
 	s := newSightings()
-	s.gap("x", 0, ranges{{Lo: 1, Hi: 2}}, time.Second)
-	ripe, _ := s.gap("y", clock.Instant(time.Second), ranges{{Lo: 1, Hi: 2}}, time.Second)
+	s.gap("x", 0, wall(0), ranges{{Lo: 1, Hi: 2}}, time.Second)
+	ripe, _ := s.gap("y", clock.Instant(time.Second), wall(time.Second), ranges{{Lo: 1, Hi: 2}}, time.Second)
 	require.Empty(t, ripe)
 	s.forgetGaps("x")
-	ripe, _ = s.gap("x", clock.Instant(time.Second), ranges{{Lo: 1, Hi: 2}}, time.Second)
+	ripe, _ = s.gap("x", clock.Instant(time.Second), wall(time.Second), ranges{{Lo: 1, Hi: 2}}, time.Second)
 	require.Empty(t, ripe, "forgotten")
+}
+
+// TestGapsNeedTwoClocks: neither a clock of this process that runs ahead nor one of the server makes a gap ripe alone, and a server's clock
+// that is set back begins anew and keeps nobody longer than that.
+func TestGapsNeedTwoClocks(t *testing.T) {
+	t.Parallel()
+	const grace = 10 * time.Second
+	gap := ranges{{Lo: 1, Hi: 2}}
+	for name, looks := range map[string][]struct {
+		own, server time.Duration
+		ripe        bool
+	}{
+		"this clock runs ahead": {{0, 0, false}, {time.Hour, 9 * time.Second, false}, {time.Hour, 10 * time.Second, true}},
+		"the server's does":     {{0, 0, false}, {9 * time.Second, time.Hour, false}, {10 * time.Second, time.Hour, true}},
+		"the server's is set back": {
+			{0, 0, false}, {9 * time.Second, -time.Hour, false}, {18 * time.Second, -time.Hour + 9*time.Second, false},
+			{19 * time.Second, -time.Hour + 10*time.Second, true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSightings()
+			for i, l := range looks {
+				ripe, _ := s.gap("x", clock.Instant(l.own), wall(l.server), gap, grace)
+				require.Equal(t, l.ripe, len(ripe) > 0, "look %d", i)
+			}
+		})
+	}
 }

@@ -3,9 +3,12 @@ package reaper
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +29,8 @@ type Config struct {
 	Targets func() []Target
 	// Sweep reports whether this process has the right to sweep, that is, holds the lock for it. It may take the time of
 	// a database call. watch is then called with what stands in the way, so that a dead sweeper is noticed.
-	Sweep func(ctx context.Context) (mine bool, watch []Target)
+	Sweep  func(ctx context.Context) (mine bool, watch []Target)
+	Chance rand.Source // see package chance
 }
 
 // Target is a lock that this process waits for.
@@ -89,7 +93,7 @@ func (r *Reaper) tick() time.Duration { return max(r.cfg.TTL/10, 200*time.Millis
 func (r *Reaper) Run(ctx context.Context) {
 	timer := time.NewTimer(r.tick())
 	defer timer.Stop()
-	sweepAt := r.cfg.Clock.Now().Add(jitter(r.cfg.TTL))
+	sweepAt := r.cfg.Clock.Now().Add(r.jitter(r.cfg.TTL))
 	for {
 		select {
 		case <-ctx.Done():
@@ -99,7 +103,7 @@ func (r *Reaper) Run(ctx context.Context) {
 		next := r.lookAtTargets(ctx)
 		if now := r.cfg.Clock.Now(); now >= sweepAt {
 			r.sweep(ctx)
-			sweepAt = now.Add(jitter(r.cfg.TTL / 2))
+			sweepAt = now.Add(r.jitter(r.cfg.TTL / 2))
 		}
 		r.seen.forgetBeats(r.cfg.Clock.Now(), 10*r.cfg.TTL)
 		timer.Reset(min(next, max(sweepAt.Sub(r.cfg.Clock.Now()), 0)))
@@ -193,13 +197,13 @@ func (r *Reaper) examine(ctx context.Context, t Target, again bool) (time.Durati
 	}
 	gaps := queue.Subtract(queue.Range{Lo: v.Settled + 1, Hi: hi}, f.covered)
 	// A tombstone is written after a full grace and stands for ever, so what it covers is ripe already.
-	ripe, nextGap := r.seen.gap(t.Name, now, gaps, max(v.Grace(), time.Millisecond))
+	ripe, nextGap := r.seen.gap(t.Name, now, v.Now, gaps, max(v.Grace(), time.Millisecond))
 	ripe = append(ripe, f.buried...)
 	if nextGap > 0 && (soon == 0 || nextGap < soon) {
 		soon = nextGap
 	}
 	if len(ripe) > 0 {
-		return soon, r.bury(call, t.Name, queue.Merge(ripe))
+		return soon, r.bury(call, t.Name, atMost(queue.Merge(ripe), mostBuried))
 	}
 	if again && len(gaps) == 0 && hi == min(t.Below-1, v.Issued) {
 		r.stood[t.Name] = standing{settled: v.Settled, hi: hi, done: len(v.Done), owners: f.owners}
@@ -231,6 +235,21 @@ func sortTickets(v *queue.View, tickets []queue.Ticket) found {
 	}
 	slices.SortFunc(f.covered, func(a, b queue.Range) int { return cmp.Compare(a.Lo, b.Lo) })
 	return f
+}
+
+// mostBuried bounds the tombstones of one look, which has the time of one call: a lock document that somebody has spoiled can name
+// numbers without end. The rest stays ripe for the next look.
+const mostBuried = 20_000
+
+// atMost is the first n numbers of ranges.
+func atMost(ranges []queue.Range, n int64) []queue.Range {
+	for i, r := range ranges {
+		if r.Units() >= n {
+			return append(ranges[:i:i], queue.Range{Lo: r.Lo, Hi: r.Lo + n - 1})
+		}
+		n -= r.Units()
+	}
+	return ranges
 }
 
 // bury settles the numbers of gaps for which tombstones stand, as one run, and takes the tombstones away.
@@ -377,33 +396,63 @@ func (r *Reaper) clear(ctx context.Context, name string, tickets []queue.Ticket)
 	return r.cfg.Queue.DropTickets(ctx, ids)
 }
 
-// clearSessions clears all tickets of ended sessions, whatever lock they are of.
+// clearSessions clears all tickets of ended sessions, whatever lock they are of. A lock whose document is not one keeps its tickets, and
+// nobody else's.
 func (r *Reaper) clearSessions(ctx context.Context, ids []string) error {
+	var errs []error
 	for _, id := range ids {
-		for {
-			tickets, err := r.cfg.Queue.TicketsOfSession(ctx, id, queue.TicketID{}, 1000)
-			if err != nil {
-				return err
-			}
-			if len(tickets) == 0 {
-				break
-			}
-			byLock := map[string][]queue.Ticket{}
-			for _, t := range tickets {
-				byLock[t.ID.Lock] = append(byLock[t.ID.Lock], t)
-			}
-			g, gctx := errgroup.WithContext(ctx)
-			g.SetLimit(8) // grouped majority writes cost a sixth of lone ones, and the user's pool has other work
-			for name, of := range byLock {
-				g.Go(func() error { return r.clear(gctx, name, of) })
-			}
-			if err := g.Wait(); err != nil {
-				return err
-			}
+		switch err := r.clearSession(ctx, id); {
+		case err == nil:
+		case queue.Permanent(err):
+			errs = append(errs, err)
+		default:
+			return errors.Join(append(errs, err)...)
 		}
-		if err := r.cfg.Sessions.MarkCleared(ctx, id); err != nil {
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reaper) clearSession(ctx context.Context, id string) error {
+	var mu sync.Mutex
+	var errs []error // the first few, guarded by mu
+	failed := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(errs) < 4 {
+			errs = append(errs, err)
+		}
+	}
+	for after := (queue.TicketID{}); ; {
+		tickets, err := r.cfg.Queue.TicketsOfSession(ctx, id, after, 1000)
+		if err != nil {
+			return err
+		}
+		if len(tickets) == 0 {
+			break
+		}
+		after = tickets[len(tickets)-1].ID
+		byLock := map[string][]queue.Ticket{}
+		for _, t := range tickets {
+			byLock[t.ID.Lock] = append(byLock[t.ID.Lock], t)
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(8) // grouped majority writes cost a sixth of lone ones, and the user's pool has other work
+		for name, of := range byLock {
+			g.Go(func() error {
+				err := r.clear(gctx, name, of)
+				if !queue.Permanent(err) {
+					return err
+				}
+				failed(err)
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return r.cfg.Sessions.MarkCleared(ctx, id)
 }

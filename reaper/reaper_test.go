@@ -67,14 +67,37 @@ func TestTheServersClockMustAgree(t *testing.T) {
 		require.False(b.t, look(), "ahead")
 		time.Sleep(ttl - time.Millisecond)
 		require.False(b.t, look(), "ahead")
-		b.ahead.Store(int64(-45 * time.Second))
+		b.ahead.Store(int64(-5 * time.Second))
 		time.Sleep(time.Millisecond)
 		require.False(b.t, look(), "ripe here, and not over by the server's clock")
-		time.Sleep(45 * time.Second)
+		time.Sleep(5 * time.Second)
 		require.False(b.t, look(), "exactly over is not over")
 		time.Sleep(time.Millisecond)
 		require.True(b.t, look())
 	})
+}
+
+// TestAClockSetBackKeepsTheDeadForOneTTLAtMost: what the old clock wrote says nothing on the new one.
+func TestAClockSetBackKeepsTheDeadForOneTTLAtMost(t *testing.T) {
+	for _, back := range []time.Duration{time.Second, ttl - time.Second, 45 * time.Second, time.Hour} {
+		t.Run(back.String(), func(t *testing.T) {
+			bubble(t, func(b *bed) {
+				b.begin("dead")
+				p := b.place(name, "dead")
+				b.ahead.Store(int64(-back))
+				r := b.reaper()
+				began := time.Now()
+				for !b.isEnded("dead") {
+					soon, err := r.Examine(b.ctx, behind(p))
+					require.NoError(b.t, err)
+					time.Sleep(max(soon, time.Millisecond))
+				}
+				took := time.Since(began)
+				require.GreaterOrEqual(b.t, took, ttl)
+				require.Less(b.t, took, 2*ttl+time.Second)
+			})
+		})
+	}
 }
 
 func TestALivingSessionIsLeftAlone(t *testing.T) {

@@ -41,10 +41,11 @@ type Sessions interface {
 	// Renew prolongs a session that has not been ended, and is a real change when it succeeds, so its acknowledgement is
 	// proof. ErrEnded otherwise.
 	Renew(ctx context.Context, id string, ttl time.Duration) error
-	// End ends a session whose beat is still beat and whose lease is over by the server's clock too, and reports whether
-	// it did.
+	// End ends a session whose beat is still beat and whose lease is over by the server's clock too, or cannot be judged by it since
+	// that was set back, and reports whether it did.
 	End(ctx context.Context, id string, beat int64) (bool, error)
-	// Bury writes an ended session where none is: the unique _id makes it evidence against an owner that has vanished.
+	// Bury writes an ended session where none is, or a document that is none: the unique _id makes it evidence against an owner that has
+	// vanished.
 	Bury(ctx context.Context, id string) error
 	// Remove deletes the session, by its owner, when nothing refers to it any more.
 	Remove(ctx context.Context, id string) error
@@ -59,14 +60,20 @@ type Sessions interface {
 }
 
 // Collection is Sessions in MongoDB.
-type Collection struct{ coll *mongo.Collection }
+type Collection struct {
+	coll   *mongo.Collection
+	passed queue.Passed
+}
 
 var _ Sessions = (*Collection)(nil)
 
 // Open returns the sessions in db. It makes no call.
 func Open(db *mongo.Database, prefix string) *Collection {
-	return &Collection{queue.Pinned(db, prefix+"sessions")}
+	return &Collection{coll: queue.Pinned(db, prefix+"sessions")}
 }
+
+// Report has p called for documents that are passed over. It must come before the first call.
+func (c *Collection) Report(p queue.Passed) { c.passed = p }
 
 // endedDays is how long an ended session is kept, for people. Its absence means the same as its presence to the
 // owner (no renewal matches), so the clock of the TTL monitor can do no harm.
@@ -78,9 +85,11 @@ func (c *Collection) Setup(ctx context.Context) error {
 		options.Index().SetExpireAfterSeconds(int32(endedDays.Seconds())))
 }
 
-// alive is the filter of a session that its owner may still prolong.
+// alive is the filter of a session that its owner may still prolong. One whose beat is none any more has ended for its owner: a
+// renewal that is acknowledged leaves a session that is well formed, so who sees one that is not, for a whole lease, sees one that
+// was not renewed.
 func alive(id string) bson.D {
-	return bson.D{{Key: "_id", Value: id}, {Key: "ended", Value: bson.D{{Key: "$exists", Value: false}}}}
+	return bson.D{{Key: "_id", Value: id}, {Key: "ended", Value: bson.D{{Key: "$exists", Value: false}}}, wellFormed[0]}
 }
 
 // beat is the change of Begin and Renew. expiresAt is by the server's clock of this moment and so can go back with it;
@@ -106,7 +115,7 @@ func (c *Collection) Begin(ctx context.Context, s Session) error {
 	if mongo.IsDuplicateKeyError(err) {
 		return ErrEnded
 	}
-	return wrap("begin", err)
+	return c.wrap(ctx, "begin", err, "update", "insert")
 }
 
 // Renew implements [Sessions]. "No match" may come from a server that is no longer the primary, of a session that it has
@@ -116,52 +125,66 @@ func (c *Collection) Renew(ctx context.Context, id string, ttl time.Duration) er
 	if err == nil && res.MatchedCount == 0 {
 		return ErrEnded
 	}
-	return wrap("renew", err)
+	return c.wrap(ctx, "renew", err, "update")
 }
 
-// End implements [Sessions].
+// End implements [Sessions]. An expiresAt more than a ttl ahead was written under a clock that has been set back since, by a
+// failover maybe, and says nothing; without the second case a clock set back by an hour would keep the dead for an hour.
 func (c *Collection) End(ctx context.Context, id string, beat int64) (bool, error) {
 	f := append(alive(id),
 		bson.E{Key: "beat", Value: beat},
-		bson.E{Key: "$expr", Value: bson.D{{Key: "$lt", Value: bson.A{"$expiresAt", "$$NOW"}}}})
+		bson.E{Key: "$expr", Value: bson.D{{Key: "$or", Value: bson.A{
+			bson.D{{Key: "$lt", Value: bson.A{"$expiresAt", "$$NOW"}}},
+			bson.D{{Key: "$gt", Value: bson.A{"$expiresAt", bson.D{{Key: "$add", Value: bson.A{"$$NOW", "$ttl"}}}}}},
+		}}}})
 	res, err := c.coll.UpdateOne(ctx, f, mongo.Pipeline{{{Key: "$set", Value: bson.D{
 		{Key: "ended", Value: true}, {Key: "endedAt", Value: "$$NOW"},
 	}}}})
 	if err != nil {
-		return false, wrap("end", err)
+		return false, c.wrap(ctx, "end", err, "update")
 	}
 	return res.MatchedCount == 1, nil
 }
 
-// Bury implements [Sessions]. A duplicate key is a session that exists after all.
+// Bury implements [Sessions]. A duplicate key is a session that exists after all, or a document that is none: that is replaced.
 func (c *Collection) Bury(ctx context.Context, id string) error {
-	_, err := c.coll.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "ended", Value: true}},
-		mongo.Pipeline{{{Key: "$set", Value: bson.D{
-			{Key: "endedAt", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$endedAt", "$$NOW"}}}},
-			{Key: "beat", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$beat", int64(0)}}}},
-		}}}}, options.UpdateOne().SetUpsert(true))
+	ended := bson.D{{Key: "_id", Value: id}, {Key: "ended", Value: true}}
+	_, err := c.coll.UpdateOne(ctx, ended, mongo.Pipeline{{{Key: "$set", Value: bson.D{
+		{Key: "endedAt", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$endedAt", "$$NOW"}}}},
+		{Key: "beat", Value: bson.D{{Key: "$ifNull", Value: bson.A{"$beat", int64(0)}}}},
+	}}}}, options.UpdateOne().SetUpsert(true))
 	if mongo.IsDuplicateKeyError(err) {
-		return nil
+		none := bson.D{
+			{Key: "_id", Value: id}, {Key: "ended", Value: bson.D{{Key: "$exists", Value: false}}},
+			{Key: "$nor", Value: bson.A{wellFormed}},
+		}
+		_, err = c.coll.UpdateOne(ctx, none, mongo.Pipeline{{{Key: "$replaceWith", Value: bson.D{
+			{Key: "_id", Value: "$_id"}, {Key: "ended", Value: true}, {Key: "endedAt", Value: "$$NOW"}, {Key: "beat", Value: int64(0)},
+		}}}})
 	}
-	return wrap("bury", err)
+	return c.wrap(ctx, "bury", err, "update", "insert")
 }
 
 // Remove implements [Sessions].
 func (c *Collection) Remove(ctx context.Context, id string) error {
 	_, err := c.coll.DeleteOne(ctx, bson.D{{Key: "_id", Value: id}})
-	return wrap("remove", err)
+	return c.wrap(ctx, "remove", err, "remove")
 }
 
 // MarkCleared implements [Sessions].
 func (c *Collection) MarkCleared(ctx context.Context, id string) error {
-	_, err := c.coll.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "ended", Value: true}},
+	_, err := c.coll.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "ended", Value: bson.D{{Key: "$exists", Value: true}}}},
 		bson.D{{Key: "$set", Value: bson.D{{Key: "cleared", Value: true}}}})
-	return wrap("mark cleared", err)
+	return c.wrap(ctx, "mark cleared", err, "update")
 }
 
 // Get implements [Sessions].
 func (c *Collection) Get(ctx context.Context, ids []string) ([]Session, error) {
-	return c.find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find())
+	cur, err := c.coll.Find(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}, options.Find().SetBatchSize(1000))
+	if err != nil {
+		return nil, c.wrap(ctx, "read", err, "find")
+	}
+	return queue.ReadAll(ctx, c.coll, cur, decodeSession, c.passed)
 }
 
 // Now implements [Sessions].
@@ -170,37 +193,21 @@ func (c *Collection) Now(ctx context.Context) (time.Time, error) {
 		LocalTime time.Time `bson:"localTime"`
 	}
 	err := c.coll.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
-	return hello.LocalTime, wrap("read the time for", err)
+	return hello.LocalTime, c.wrap(ctx, "read the time for", err)
 }
 
 // Uncleared implements [Sessions].
 func (c *Collection) Uncleared(ctx context.Context, after string, limit int) ([]Session, error) {
-	return c.find(ctx, bson.D{
+	all, err := queue.ReadSorted(ctx, c.coll, bson.D{
 		{Key: "_id", Value: bson.D{{Key: "$gt", Value: after}}},
 		{Key: "cleared", Value: bson.D{{Key: "$ne", Value: true}}},
-	}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(limit)))
+	}, nil, limit, decodeSession, c.passed)
+	return all, c.wrap(ctx, "list", err, "find")
 }
 
-func (c *Collection) find(ctx context.Context, f bson.D, o *options.FindOptionsBuilder) ([]Session, error) {
-	cur, err := c.coll.Find(ctx, f, o.SetBatchSize(1000))
-	if err != nil {
-		return nil, wrap("read", err)
-	}
-	all, _, err := queue.DecodeAll(ctx, cur, (*Session).check)
-	return all, err
-}
-
-// check refuses documents that are not sessions by their form: they are nobody's lease, and are treated as missing.
-func (s *Session) check() error {
-	if s.ID == "" || s.Beat < 0 || !s.Ended && s.TTLMS < 1 {
-		return fmt.Errorf("%w: session %q", queue.ErrMalformed, s.ID)
-	}
-	return nil
-}
-
-func wrap(what string, err error) error {
+func (c *Collection) wrap(ctx context.Context, what string, err error, need ...string) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("fairlock: %s session: %w", what, err)
+	return fmt.Errorf("fairlock: %s session: %w", what, queue.Explain(ctx, c.coll, err, need...))
 }

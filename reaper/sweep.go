@@ -1,16 +1,17 @@
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"math"
-	"math/rand/v2"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/queue"
 )
 
 // jitter spreads what many processes do: from half of d to one and a half.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+func (r *Reaper) jitter(d time.Duration) time.Duration { return d/2 + chance.Upto(r.cfg.Chance, d) }
 
 // sweep clears what nobody waits behind, if this process has the right to. The right is a fairlock lock, so in quiet
 // one process does it; it is not needed for safety, since everything here rests on the same evidence as a look.
@@ -32,8 +33,9 @@ func (r *Reaper) sweep(ctx context.Context) {
 
 const sweepPage = 1000
 
-// sweepSessions judges all sessions and clears the ended ones.
+// sweepSessions judges all sessions and clears the ended ones. What cannot be cleared keeps nobody else waiting.
 func (r *Reaper) sweepSessions(ctx context.Context) error {
+	var kept error // the first
 	for after := ""; ; {
 		call, cancel := context.WithTimeout(ctx, r.cfg.OpTimeout)
 		page, err := r.cfg.Sessions.Uncleared(call, after, sweepPage)
@@ -51,12 +53,13 @@ func (r *Reaper) sweepSessions(ctx context.Context) error {
 				}
 				return r.clearSessions(ctx, []string{s.ID})
 			})
-			if err != nil {
+			if err != nil && !queue.Permanent(err) {
 				return err
 			}
+			kept = cmp.Or(kept, err)
 		}
 		if len(page) == 0 {
-			return nil
+			return kept
 		}
 	}
 }
@@ -64,6 +67,7 @@ func (r *Reaper) sweepSessions(ctx context.Context) error {
 // sweepTickets deletes tickets and tombstones whose numbers are settled (their owner or reaper died between settling
 // and deleting, or the write came late), and judges sessions that have tickets but no document.
 func (r *Reaper) sweepTickets(ctx context.Context) error {
+	var kept error // the first
 	for after := (queue.TicketID{Lo: math.MinInt64}); ; {
 		var page []queue.Ticket
 		err := r.bounded(ctx, func(ctx context.Context) (err error) {
@@ -71,7 +75,7 @@ func (r *Reaper) sweepTickets(ctx context.Context) error {
 			return err
 		})
 		if err != nil || len(page) == 0 {
-			return err
+			return cmp.Or(err, kept)
 		}
 		after = page[len(page)-1].ID
 		byLock := map[string][]queue.Ticket{}
@@ -88,9 +92,10 @@ func (r *Reaper) sweepTickets(ctx context.Context) error {
 			return err
 		}
 		err = r.bounded(ctx, func(ctx context.Context) error { return r.judgeVanished(ctx, owners, grace) })
-		if err != nil {
+		if err != nil && !queue.Permanent(err) {
 			return err
 		}
+		kept = cmp.Or(kept, err)
 	}
 }
 
@@ -133,6 +138,7 @@ func (r *Reaper) judgeVanished(ctx context.Context, owners map[string][]queue.Ti
 	for i := range sessions {
 		state[sessions[i].ID] = &sessions[i]
 	}
+	var ended []string
 	for _, id := range ids {
 		over := false
 		if s := state[id]; s == nil {
@@ -144,12 +150,10 @@ func (r *Reaper) judgeVanished(ctx context.Context, owners map[string][]queue.Ti
 			over = s.Ended
 		}
 		if over {
-			if err := r.clearSessions(ctx, []string{id}); err != nil {
-				return err
-			}
+			ended = append(ended, id)
 		}
 	}
-	return nil
+	return r.clearSessions(ctx, ended)
 }
 
 // sweepLocks looks for orphan numbers in locks that have not moved since the last sweep. One that moves has somebody

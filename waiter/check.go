@@ -2,10 +2,10 @@ package waiter
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/internal/clock"
 	"github.com/fairlock/fairlock/queue"
 )
@@ -16,7 +16,7 @@ func (w *Watcher) check(ctx context.Context, sh *shift) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	w.mu.Lock()
-	recheckAt := w.cfg.Clock.Now().Add(jitter(w.pauseLocked()))
+	recheckAt := w.cfg.Clock.Now().Add(w.jitter(w.pauseLocked()))
 	w.mu.Unlock()
 	for {
 		w.mu.Lock()
@@ -29,7 +29,7 @@ func (w *Watcher) check(ctx context.Context, sh *shift) {
 				w.mu.Unlock()
 				return
 			}
-			recheckAt = now.Add(jitter(w.pauseLocked()))
+			recheckAt = now.Add(w.jitter(w.pauseLocked()))
 		}
 		next := recheckAt
 		if sh.openedAt == 0 { // otherwise the stream says more
@@ -115,7 +115,9 @@ func (w *Watcher) pauseLocked() time.Duration {
 }
 
 // jitter is d, a quarter more or less; mostJitter is the most that it makes of it.
-func jitter(d time.Duration) time.Duration     { return d*3/4 + rand.N(d/2) }
+func (w *Watcher) jitter(d time.Duration) time.Duration {
+	return d*3/4 + chance.Upto(w.cfg.Chance, d/2)
+}
 func mostJitter(d time.Duration) time.Duration { return d * 5 / 4 }
 
 func (w *Watcher) polling() bool {

@@ -54,7 +54,8 @@
 //   - Whatever error ends a stream, the next is opened afresh and safely, and never resumed: the queue is state, so there is nothing
 //     to catch up with but the state. The first at once, then at most one a second with growing pauses. Meanwhile the re-check
 //     runs four times a second.
-//   - Poll mode, without a stream, where the server has none, or where the user's connection pool has no connection for it.
+//   - Poll mode, without a stream, where the server has none, where the user's connection pool has no connection for it, or where
+//     the database's user may not open one.
 //
 // # Goroutines
 //

@@ -81,30 +81,22 @@ func (o *mongoOpening) Open(ctx context.Context, await time.Duration, names []st
 	cs, err := o.queue.Locks().Watch(ctx, pipeline, options.ChangeStream().
 		SetStartAtOperationTime(&o.at).SetMaxAwaitTime(await))
 	if err != nil {
-		return nil, fmt.Errorf("fairlock: open change stream: %w", err)
+		return nil, fmt.Errorf("fairlock: open change stream: %w", streamError(ctx, o.queue.Locks(), err))
 	}
-	return &mongoStream{cs}, nil
+	return &mongoStream{cs: cs, locks: o.queue.Locks(), id: cs.ID()}, nil
+}
+
+func streamError(ctx context.Context, locks *mongo.Collection, err error) error {
+	return queue.Explain(ctx, locks, err, "find", "changeStream")
 }
 
 func (o *mongoOpening) End() { o.sess.EndSession(context.Background()) }
 
-type mongoStream struct{ cs *mongo.ChangeStream }
-
-type rawEvent struct {
-	Op  string `bson:"operationType"`
-	Key struct {
-		ID bson.RawValue `bson:"_id"`
-	} `bson:"documentKey"`
-	Update struct {
-		Fields fields `bson:"updatedFields"`
-	} `bson:"updateDescription"`
-	Full fields `bson:"fullDocument"`
-}
-
-type fields struct {
-	Settled  *int64 `bson:"settled"`
-	Frontier *int64 `bson:"frontier"`
-	Reached  int64  `bson:"reached"`
+type mongoStream struct {
+	cs        *mongo.ChangeStream
+	locks     *mongo.Collection
+	id        int64 // of the cursor, as of the last call that did not fail
+	cancelled bool  // the last call failed because its context was cancelled
 }
 
 var errStreamClosed = errors.New("fairlock: the server closed the change stream (collection dropped or renamed)")
@@ -117,18 +109,17 @@ func (s *mongoStream) Next(ctx context.Context) ([]Event, error) {
 	for {
 		if !s.cs.TryNext(ctx) {
 			if err := s.cs.Err(); err != nil {
-				return nil, fmt.Errorf("fairlock: change stream: %w", err)
+				s.cancelled = errors.Is(ctx.Err(), context.Canceled)
+				return nil, fmt.Errorf("fairlock: change stream: %w", streamError(ctx, s.locks, err))
 			}
-			if s.cs.ID() == 0 {
+			if s.id = s.cs.ID(); s.id == 0 {
 				return nil, errStreamClosed
 			}
 			return events, nil
 		}
-		var raw rawEvent
-		if s.cs.Decode(&raw) == nil {
-			if e, ok := raw.event(); ok {
-				events = append(events, e)
-			}
+		s.id = s.cs.ID()
+		if e, ok := decodeEvent(s.cs.Current); ok {
+			events = append(events, e)
 		}
 		if s.cs.RemainingBatchLength() == 0 {
 			return events, nil
@@ -136,27 +127,64 @@ func (s *mongoStream) Next(ctx context.Context) ([]Event, error) {
 	}
 }
 
-func (r *rawEvent) event() (Event, bool) {
-	name, ok := r.Key.ID.StringValueOK()
-	if !ok {
+// mostNumber is far above every number that fairlock issues, so that sums do not overflow.
+const mostNumber = int64(1) << 60
+
+// decodeEvent reads an event of a document with the form of a lock's; ok is false of any other.
+func decodeEvent(raw bson.Raw) (e Event, ok bool) {
+	if raw.Validate() != nil { // a lookup in broken bytes can panic
 		return Event{}, false
 	}
-	f := r.Update.Fields
-	switch r.Op {
+	op, _ := raw.Lookup("operationType").StringValueOK()
+	if e.Name, ok = raw.Lookup("documentKey", "_id").StringValueOK(); !ok {
+		return Event{}, false
+	}
+	var of []string
+	switch op {
 	case "delete":
-		return Event{Name: name, Deleted: true}, true
+		e.Deleted = true
+		return e, true
+	case "update":
+		of = []string{"updateDescription", "updatedFields"}
 	case "replace":
-		f = r.Full
-	}
-	if f.Frontier == nil {
+		of = []string{"fullDocument"}
+	default:
 		return Event{}, false
 	}
-	e := Event{Name: name, Settled: -1, Frontier: *f.Frontier, Reached: f.Reached}
-	if f.Settled != nil {
-		e.Settled = *f.Settled
+	field := func(name string) (int64, error) {
+		v, err := raw.LookupErr(append(of[:len(of):len(of)], name)...)
+		if err != nil {
+			return -1, nil
+		}
+		n, ok := queue.Integer(v)
+		if !ok || n < 0 || n > mostNumber {
+			return 0, queue.ErrMalformed
+		}
+		return n, nil
+	}
+	var errs [3]error
+	e.Settled, errs[0] = field("settled")
+	e.Frontier, errs[1] = field("frontier")
+	e.Reached, errs[2] = field("reached")
+	e.Reached = max(e.Reached, 0)
+	if errors.Join(errs[:]...) != nil || e.Frontier <= e.Settled || e.Frontier < 0 {
+		return Event{}, false
 	}
 	return e, true
 }
 
-// Close implements [Stream].
-func (s *mongoStream) Close(ctx context.Context) { _ = s.cs.Close(ctx) }
+// killLimit bounds the end of a cursor whose stream was cancelled. The server would end it by itself, after ten minutes.
+const killLimit = time.Second
+
+// Close implements [Stream]. When a call's context was cancelled the driver has given the cursor up: it tried to end it with that same
+// context, which is dead, and knows it no more. The server has it still if its answer was on the way.
+func (s *mongoStream) Close(ctx context.Context) {
+	_ = s.cs.Close(ctx)
+	if s.cancelled && s.id != 0 {
+		ctx, cancel := context.WithTimeout(ctx, killLimit)
+		defer cancel()
+		_ = s.locks.Database().RunCommand(ctx, bson.D{
+			{Key: "killCursors", Value: s.locks.Name()}, {Key: "cursors", Value: bson.A{s.id}},
+		}).Err()
+	}
+}

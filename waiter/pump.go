@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/queue"
 )
 
@@ -67,11 +67,18 @@ func (w *Watcher) pump(ctx context.Context, sh *shift) {
 			continue
 		}
 		w.counts.StreamsFailed.Add(1)
+		if errors.Is(err, queue.ErrPrivilege) {
+			w.poll()
+			if !w.refused.Swap(true) {
+				w.cfg.Log.Warn("fairlock: change stream refused, polling instead", "asked again every", pollFor, "error", err)
+			}
+			continue
+		}
 		w.cfg.Log.Warn("fairlock: change stream ended, opening another", "in", pause, "error", err)
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause/2 + rand.N(pause/2+1)):
+		case <-time.After(pause/2 + chance.Upto(w.cfg.Chance, pause/2+1)):
 		}
 		pause = min(max(2*pause, firstPause*2), mostPause)
 	}
@@ -139,9 +146,7 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) (err error) {
 		case err != nil:
 			return err
 		case starved == 2:
-			w.mu.Lock()
-			w.pollTill = w.cfg.Clock.Now().Add(pollFor)
-			w.mu.Unlock()
+			w.poll()
 			return errStarves
 		case w.parks(sh):
 			return errParked
@@ -149,6 +154,13 @@ func (w *Watcher) stream(ctx context.Context, sh *shift) (err error) {
 			return errOtherNames
 		}
 	}
+}
+
+// poll has those who wait served by reads for a while.
+func (w *Watcher) poll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pollTill = w.cfg.Clock.Now().Add(pollFor)
 }
 
 // closeStream closes a stream after its last call, with a context that is alive and ends. Those who wait are served by reads from
@@ -232,6 +244,7 @@ func (w *Watcher) open(ctx context.Context, sh *shift, reopen func()) (Stream, e
 		return nil, err
 	}
 	w.counts.StreamsOpened.Add(1)
+	w.refused.Store(false)
 	names := w.names()
 	if err := w.read(call, opening.Views, names, FromOpening); err != nil {
 		w.closeStream(ctx, sh, s)

@@ -3,6 +3,7 @@ package waiter
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,7 +86,8 @@ type Config struct {
 	Poll      time.Duration // between two reads in poll mode
 	PollOnly  bool          // never open a stream
 	// Sink takes each notice. It is called from the watcher's goroutines, also at the same time, and must not block.
-	Sink func(Notice)
+	Sink   func(Notice)
+	Chance rand.Source // see package chance
 }
 
 // Counts is what a watcher has done. Fields only grow.
@@ -101,11 +103,13 @@ type Watcher struct {
 	counts Counts
 	fits   atomic.Bool // a stream was found to leave connections for the rest
 
+	refused atomic.Bool // the last opening was refused for want of a privilege, which was logged
+
 	mu       sync.Mutex // guards all below; never held across a call or Sink
 	watches  map[string]*watch
 	waiting  int           // watches with a waiter
 	idleFrom clock.Instant // since when nobody waits
-	pollTill clock.Instant // until then there is no stream, because it would take the last connection
+	pollTill clock.Instant // until then there is no stream, because it would take the last connection or is not allowed
 	shift    *shift        // nil at rest
 	closed   bool
 	wg       sync.WaitGroup

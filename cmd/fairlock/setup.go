@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fairlock/fairlock"
 )
@@ -62,7 +63,8 @@ func setup(ctx context.Context, cmd *cobra.Command) (err error) {
 // inventory lists the collections and indexes of fairlock that are there.
 func inventory(ctx context.Context, db *mongo.Database, prefix string) ([]string, error) {
 	names := bson.A{prefix + "locks", prefix + "tickets", prefix + "sessions"}
-	found, err := db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$in", Value: names}}}})
+	found, err := db.ListCollectionNames(ctx, bson.D{{Key: "name", Value: bson.D{{Key: "$in", Value: names}}}},
+		options.ListCollections().SetAuthorizedCollections(true)) // which needs no privilege on the database
 	if err != nil {
 		return nil, fmt.Errorf("list collections of %s: %w", db.Name(), err)
 	}

@@ -89,9 +89,11 @@ func status(ctx context.Context, cmd *cobra.Command, output string, args []strin
 	case output == "json":
 		return v.json(locks)
 	case output == "name":
-		names := make([]string, len(locks))
+		var names []string
 		for i := range locks {
-			names[i] = locks[i].Name
+			if fairlock.ValidateName(locks[i].Name) == nil { // else a document that somebody else has put there
+				names = append(names, locks[i].Name)
+			}
 		}
 		return v.names(names...)
 	}
@@ -162,7 +164,7 @@ func (v view) newTable(headers ...string) *table {
 	t.add(headers...)
 	state := slices.Index(headers, "STATE")
 	if colorful(v.out) {
-		colors := map[string]string{"held": "32", "waiting": "33", "expired": "31", "free": "2"}
+		colors := map[string]string{"held": "32", "waiting": "33", "expired": "31", "malformed": "31", "free": "2"}
 		t.color = func(row, col int, cell string) string {
 			if code := colors[cell]; row > 0 && col == state && code != "" {
 				return "\x1b[" + code + "m" + cell + "\x1b[0m"
@@ -206,6 +208,9 @@ func (v view) locks(all []listed) error {
 				state = "held" // and gone since
 			case l.Waiting > 0:
 				state = "waiting"
+			}
+			if l.Malformed != "" {
+				state = "malformed"
 			}
 			v.row(t, &l.LockSummary, state, nil, queue)
 		}

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -64,14 +65,31 @@ const (
 // call is about, "" when it is about several. With an error the call returns at once.
 type Hook func(ctx context.Context, name string) error
 
+// Course is a hook of all calls that is told where it stands. Like a Hook it runs in the caller's goroutine.
+type Course func(ctx context.Context, at Point, op Op, name string) error
+
+// Later is what a hook before a call returns to leave its effect for later: the caller gets Err at once, and whoever has made the
+// hook calls what Take is given when the effect is due, or never. That is the third of the unknown outcomes: still to be done.
+type Later struct {
+	Err  error
+	Take func(effect func())
+}
+
+func (l *Later) Error() string { return l.Err.Error() }
+
+// Unwrap makes Err match.
+func (l *Later) Unwrap() error { return l.Err }
+
 // Client is one process's connection. It is safe for concurrent use.
 type Client struct {
 	srv *Server
 
 	mu      sync.Mutex // guards all below
+	course  Course
 	hooks   []*hooked
 	calls   map[Op]int
 	frozen  *state // not nil: what reads show
+	newer   bool   // a write was acknowledged since Freeze, so no write goes to the old server any more
 	deliver func(waiter.Event) int
 }
 
@@ -97,6 +115,13 @@ func (c *Client) Hook(at Point, op Op, do Hook) (remove func()) {
 	}
 }
 
+// Steer makes course run at both points of every call, after the hooks. nil ends it.
+func (c *Client) Steer(course Course) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.course = course
+}
+
 // Calls is how often op was called.
 func (c *Client) Calls(op Op) int {
 	c.mu.Lock()
@@ -111,7 +136,7 @@ func (c *Client) Freeze() {
 	c.srv.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.frozen = now
+	c.frozen, c.newer = now, false
 }
 
 // Thaw ends Freeze.
@@ -144,10 +169,20 @@ func (c *Client) past() *state {
 	return c.frozen
 }
 
+// writePast is what a write that changes nothing may be answered from.
+func (c *Client) writePast() *state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.newer {
+		return nil
+	}
+	return c.frozen
+}
+
 // run runs the hooks of one point.
 func (c *Client) run(ctx context.Context, at Point, op Op, name string) error {
 	c.mu.Lock()
-	hooks := c.hooks
+	hooks, course := c.hooks, c.course
 	if at == Before {
 		c.calls[op]++
 	}
@@ -159,6 +194,9 @@ func (c *Client) run(ctx context.Context, at Point, op Op, name string) error {
 			}
 		}
 	}
+	if course != nil {
+		return course(ctx, at, op, name)
+	}
 	return nil
 }
 
@@ -169,6 +207,11 @@ func call[T any](ctx context.Context, c *Client, op Op, name string, effect func
 		return none, err
 	}
 	if err := c.run(ctx, Before, op, name); err != nil {
+		var later *Later
+		if errors.As(err, &later) {
+			later.Take(func() { _, _ = effect() })
+			return none, later.Err
+		}
 		return none, err
 	}
 	reply, err := effect()
@@ -192,18 +235,29 @@ func read[T any](ctx context.Context, c *Client, op Op, name string, f func(*sta
 }
 
 // write is a call that changes something, which f reports. One that would change nothing in the past that the client
-// sees is answered from there.
+// sees is answered from there, until a write of this client was acknowledged: from then on the driver knows of the newer
+// primary's election and sends to no older one.
 func write[T any](ctx context.Context, c *Client, op Op, name string, f func(*state) (reply T, changed bool, err error)) (T, error) {
-	return call(ctx, c, op, name, func() (T, error) {
-		past := c.past()
+	type answer struct {
+		reply T
+		newer bool
+	}
+	a, err := call(ctx, c, op, name, func() (answer, error) {
+		past := c.writePast()
 		c.srv.mu.Lock()
 		defer c.srv.mu.Unlock()
 		if past != nil {
 			if reply, changed, err := f(past.snapshot()); !changed {
-				return reply, err
+				return answer{reply, false}, err
 			}
 		}
-		reply, _, err := f(c.srv.now)
-		return reply, err
+		reply, changed, err := f(c.srv.now)
+		return answer{reply, changed}, err
 	})
+	if a.newer && err == nil {
+		c.mu.Lock()
+		c.newer = true
+		c.mu.Unlock()
+	}
+	return a.reply, err
 }

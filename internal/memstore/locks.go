@@ -73,16 +73,22 @@ func (q Queue) Try(ctx context.Context, name string, shape queue.Shape, a queue.
 func (st *state) arrive(name string, shape queue.Shape, a queue.Arrival, try bool) (p queue.Place, issued, changed bool, err error) {
 	l, found := st.locks[name]
 	if !found {
-		st.clusterMS = max(st.clusterMS, st.time().UnixMilli())
+		st.time()
 		l = lock{Reference: *queue.NewReference(shape, st.clusterMS*numbersPerMilli)}
 	}
 	if l.Shape != shape {
 		return queue.Place{}, false, false, &queue.MismatchError{Name: name, Want: shape, Have: l.Shape}
 	}
 	s := &l.slots[a.Owner%slots]
+	view := l.view(name, true)
 	switch repeat := s.used && s.mark == a.Mark; {
 	case repeat:
 		issued = true
+	case !try && a.Limit > 0 && view.Excess()+a.Units > a.Limit:
+		full := &queue.TooManyWaitersError{
+			Name: name, Limit: a.Limit, Waiting: max(view.Excess(), 0), Everywhere: true, Room: max(a.Limit-view.Excess(), 0),
+		}
+		return queue.Place{}, false, false, full
 	case !try || l.Issued+a.Units <= l.Frontier:
 		if l.Settled == l.Issued {
 			l.graceMS = 0
@@ -93,7 +99,7 @@ func (st *state) arrive(name string, shape queue.Shape, a queue.Arrival, try boo
 		*s = slot{used: true, mark: a.Mark, hi: r.Hi, arrival: l.Arrivals}
 		issued = true
 	}
-	st.locks[name] = l
+	st.put(name, l)
 	p.View = l.view(name, false)
 	if issued {
 		p.Range, p.Arrival = queue.Range{Lo: s.hi - a.Units + 1, Hi: s.hi}, s.arrival
@@ -130,7 +136,7 @@ func (q Queue) settle(ctx context.Context, name string, ranges []queue.Range, ar
 		if l.Calls != was.Calls {
 			l.calledAt = &now
 		}
-		st.locks[name] = l
+		st.put(name, l)
 		if l.Calls != was.Calls {
 			e := waiter.Event{Name: name, Settled: -1, Frontier: l.Frontier}
 			if l.Settled != was.Settled {
@@ -163,7 +169,9 @@ func (q Queue) View(ctx context.Context, name string) (queue.View, bool, error) 
 	v, err := read(ctx, q.c, OpView, name, func(st *state) queue.View {
 		var l lock
 		l, found = st.locks[name]
-		return l.view(name, true)
+		v := l.view(name, true)
+		v.Now = st.time()
+		return v
 	})
 	return v, found && err == nil, err
 }

@@ -17,17 +17,32 @@ import (
 type Server struct {
 	mu   sync.Mutex // guards all below, and the events of every tap; never held while a call blocks
 	now  *state
-	taps map[*tap]struct{}
+	taps []*tap // in the order of their beginning
+	bug  func(string)
 }
 
 // New returns an empty server whose clock is wall.
 func New(wall func() time.Time) *Server {
-	s := &Server{taps: map[*tap]struct{}{}}
+	s := &Server{bug: func(what string) { panic("bug: " + what) }}
 	s.now = &state{
 		locks: map[string]lock{}, tickets: map[queue.TicketID]queue.Ticket{}, sessions: map[string]reaper.Session{},
 		wall: wall, emit: s.emit,
 	}
 	return s
+}
+
+// OnBug replaces the panic by which the server answers a call that breaks a rule of its contract. bug must not call the server.
+func (s *Server) OnBug(bug func(what string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bug = bug
+}
+
+// OnWrite makes f be called with each lock document after each write on it, in the order of the writes. f must not call the server.
+func (s *Server) OnWrite(f func(queue.View)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now.written = f
 }
 
 // state is all documents at one moment. Documents are values, so that a copy of the maps is a snapshot.
@@ -38,6 +53,7 @@ type state struct {
 	wall      func() time.Time
 	clusterMS int64 // highest time seen, in ms: does not go back when wall does
 	emit      func(waiter.Event)
+	written   func(queue.View) // may be nil
 }
 
 // snapshot returns a copy that nobody is told the changes of.
@@ -45,11 +61,24 @@ func (st *state) snapshot() *state {
 	c := *st
 	c.locks, c.tickets, c.sessions = maps.Clone(st.locks), maps.Clone(st.tickets), maps.Clone(st.sessions)
 	c.emit = func(waiter.Event) {}
+	c.written = nil
 	return &c
 }
 
-// time is the server's time as documents have it: whole milliseconds.
-func (st *state) time() time.Time { return st.wall().UTC().Truncate(time.Millisecond) }
+// time is the server's time as documents have it: whole milliseconds. The cluster's time goes along, and not back.
+func (st *state) time() time.Time {
+	now := st.wall().UTC().Truncate(time.Millisecond)
+	st.clusterMS = max(st.clusterMS, now.UnixMilli())
+	return now
+}
+
+// put stores a lock document.
+func (st *state) put(name string, l lock) {
+	st.locks[name] = l
+	if st.written != nil {
+		st.written(l.view(name, true))
+	}
+}
 
 // ticketsIn returns the tickets that the filter lets through, in order of their ids.
 func (st *state) ticketsIn(limit int, filter func(*queue.Ticket) bool) []queue.Ticket {
@@ -102,6 +131,25 @@ func (s *Server) Session(id string) (reaper.Session, bool) {
 	return sess, ok
 }
 
+// Sessions returns all session documents, in order.
+func (s *Server) Sessions() []reaper.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.now.sessions), func(a, b reaper.Session) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// Locks returns all lock documents, in order.
+func (s *Server) Locks() []queue.View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []queue.View
+	for _, name := range s.now.namesIn("", len(s.now.locks), func(*lock) bool { return true }) {
+		l := s.now.locks[name]
+		all = append(all, l.view(name, true))
+	}
+	return all
+}
+
 // EndSession ends a session as a reaper would, whatever its lease says.
 func (s *Server) EndSession(id string) {
 	s.mu.Lock()
@@ -127,7 +175,7 @@ func (s *Server) DropLocks() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.now.locks)
-	for t := range s.taps {
+	for _, t := range s.taps {
 		t.fail(ErrInvalidated)
 	}
 }

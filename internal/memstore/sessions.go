@@ -67,7 +67,7 @@ func (s Sessions) Renew(ctx context.Context, id string, ttl time.Duration) error
 func (s Sessions) End(ctx context.Context, id string, beat int64) (bool, error) {
 	return s.update(ctx, OpEndSession, id, func(st *state, x *reaper.Session, found bool) (bool, error) {
 		now := st.time()
-		if !found || x.Ended || x.Beat != beat || !x.ExpiresAt.Before(now) {
+		if !found || x.Ended || x.Beat != beat || !x.ExpiresAt.Before(now) && !x.ExpiresAt.After(now.Add(x.TTL())) {
 			return false, nil
 		}
 		x.Ended, x.EndedAt = true, &now

@@ -21,7 +21,7 @@ type tap struct {
 
 // emit gives an event to every tap. The caller holds mu.
 func (s *Server) emit(e waiter.Event) {
-	for t := range s.taps {
+	for _, t := range s.taps {
 		for range t.c.copies(e) {
 			t.events = append(t.events, e)
 		}
@@ -48,7 +48,7 @@ func (t *tap) poke() {
 func (c *Client) KillStreams(err error) {
 	c.srv.mu.Lock()
 	defer c.srv.mu.Unlock()
-	for t := range c.srv.taps {
+	for _, t := range c.srv.taps {
 		if t.c == c {
 			t.fail(err)
 		}
@@ -60,7 +60,7 @@ func (c *Client) Taps() int {
 	c.srv.mu.Lock()
 	defer c.srv.mu.Unlock()
 	n := 0
-	for t := range c.srv.taps {
+	for _, t := range c.srv.taps {
 		if t.c == c {
 			n++
 		}
@@ -87,7 +87,7 @@ func (s Source) Begin(ctx context.Context) (waiter.Opening, error) {
 		s.c.srv.mu.Lock()
 		defer s.c.srv.mu.Unlock()
 		t := &tap{c: s.c, start: s.c.srv.now.snapshot(), wake: make(chan struct{}, 1)}
-		s.c.srv.taps[t] = struct{}{}
+		s.c.srv.taps = append(s.c.srv.taps, t)
 		return &opening{tap: t}, nil
 	})
 }
@@ -118,7 +118,7 @@ func (o *opening) End() {
 func (t *tap) close() {
 	t.c.srv.mu.Lock()
 	defer t.c.srv.mu.Unlock()
-	delete(t.c.srv.taps, t)
+	t.c.srv.taps = slices.DeleteFunc(t.c.srv.taps, func(x *tap) bool { return x == t })
 }
 
 type stream struct {

@@ -54,7 +54,7 @@ func (q Queue) DropTickets(ctx context.Context, ids []queue.TicketID) error {
 			t, found := st.tickets[id]
 			l, there := st.locks[id.Lock]
 			if st == q.c.srv.now && found && there && len(queue.Subtract(t.Range(), l.settled())) > 0 {
-				panic(fmt.Sprintf("bug: ticket %+v dropped before its range was settled: %+v", t, l.Reference))
+				q.c.srv.bug(fmt.Sprintf("ticket %+v dropped before its range was settled: issued %d, settled %d, done %v", t, l.Issued, l.Settled, l.Done))
 			}
 			delete(st.tickets, id)
 			changed = changed || found

@@ -3,16 +3,25 @@
 package parts
 
 import (
+	"math/rand/v2"
+
 	"github.com/fairlock/fairlock/internal/clock"
 	"github.com/fairlock/fairlock/queue"
 	"github.com/fairlock/fairlock/reaper"
 	"github.com/fairlock/fairlock/waiter"
 )
 
-// Parts are what a manager is made of. All are required.
+// Ask is what a call asks for: units of a lock of that shape.
+type Ask struct {
+	Shape queue.Shape
+	Units int64
+}
+
+// Parts are what a manager is made of. All but Chance are required.
 type Parts struct {
 	Clock    clock.Clock
 	Queue    queue.Store
 	Sessions reaper.Sessions
 	Source   waiter.Source
+	Chance   rand.Source // see package chance
 }

@@ -34,12 +34,12 @@ type hello struct {
 func (m *Member) run(ctx context.Context, limit time.Duration, cmd bson.D) (bson.Raw, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	client, err := mongo.Connect(options.Client().
+	client, err := mongo.Connect(m.set.security.govern(options.Client().
 		SetHosts([]string{m.Addr()}).
 		SetDirect(true).
 		SetServerMonitoringMode("poll"). // no second monitoring connection
 		SetConnectTimeout(limit).
-		SetServerSelectionTimeout(limit))
+		SetServerSelectionTimeout(limit)))
 	if err != nil {
 		return nil, err
 	}

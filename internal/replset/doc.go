@@ -39,7 +39,7 @@
 // listens there. A port lost to somebody else between pick and bind is
 // given up for another.
 //
-// I6. Everything listens on 127.0.0.1 only.
+// I6. Everything listens on 127.0.0.1 only, unless Options.Host says otherwise.
 //
 // # When the parent dies
 //

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -32,7 +35,9 @@ type Member struct {
 }
 
 // Addr is host:port.
-func (m *Member) Addr() string { return loopback(m.port) }
+func (m *Member) Addr() string { return net.JoinHostPort(m.host(), strconv.Itoa(m.port)) }
+
+func (m *Member) host() string { return m.set.opts.Host(m.id) }
 
 // PID is the process id of the latest run, alive or not.
 func (m *Member) PID() int {
@@ -181,10 +186,13 @@ func (m *Member) fork() (*process, error) {
 	if m.proc != nil && m.proc.alive() {
 		return nil, fmt.Errorf("replset: %s was started by somebody else meanwhile", m.Addr())
 	}
-	if err := os.MkdirAll(m.dbPath(), 0o700); err != nil {
+	// The log is in m.dir, the data need not be.
+	if err := errors.Join(os.MkdirAll(m.dir, 0o700), os.MkdirAll(m.dbPath(), 0o700)); err != nil {
 		return nil, err
 	}
-	p, err := startProcess(m.set.bin.Path, m.set.opts.args(m.port, m.dbPath()), m.logPath(), m.set.guard.Attr())
+	launch := func(cmd *exec.Cmd) error { return m.set.opts.Launch(m.id, cmd) }
+	args := append(m.set.opts.args(m.host(), m.port, m.dbPath()), m.set.security.args()...)
+	p, err := startProcess(m.set.bin.Path, args, m.logPath(), m.set.guard.Attr(), launch)
 	if err != nil {
 		return nil, fmt.Errorf("replset: start %s: %w", m.set.bin.Path, err)
 	}
@@ -211,5 +219,11 @@ func (m *Member) answers() bool {
 	return m.proc != nil && m.proc.alive() && !m.paused
 }
 
-func (m *Member) dbPath() string  { return filepath.Join(m.dir, "db") }
+func (m *Member) dbPath() string {
+	if path := m.set.opts.DBPath; path != nil {
+		return path(m.id)
+	}
+	return filepath.Join(m.dir, "db")
+}
+
 func (m *Member) logPath() string { return filepath.Join(m.dir, "mongod.log") }

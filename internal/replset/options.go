@@ -3,6 +3,7 @@ package replset
 import (
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"time"
@@ -41,8 +42,27 @@ type Options struct {
 	// SetParameters go to each member as --setParameter name=value.
 	SetParameters map[string]string
 
+	// Secure turns authentication on (a key file) and requires TLS, with certificates
+	// of an authority made for this set, valid for one day. URI is then that of an
+	// administrator with the role root, and carries password and authority; URIFor is
+	// that of any other user, whom the administrator makes with createUser. CAFile is
+	// for clients of other kinds. Not with Standalone.
+	Secure bool
+
 	// Args go to each member as they are, after all others.
 	Args []string
+
+	// Host is the address that a member listens on and is known by, Members being
+	// numbered from 0. Defaults to 127.0.0.1 for all (I6).
+	Host func(member int) string
+
+	// DBPath is where a member keeps its data. Defaults to a folder below Dir.
+	DBPath func(member int) string
+
+	// Launch starts a member's process at each of its runs. It may add to the command's environment and start it
+	// in a place of its own, such as a network namespace; the rest of the command is the set's.
+	// Defaults to (*exec.Cmd).Start.
+	Launch func(member int, cmd *exec.Cmd) error
 
 	// Log gets what Start and Stop do. Defaults to discarding.
 	Log *slog.Logger
@@ -76,6 +96,9 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Members != 1 && o.Standalone:
 		return bad("Standalone has 1 member, not %d", o.Members)
 	}
+	if o.Standalone && o.Secure {
+		return bad("Secure needs a replica set, not Standalone")
+	}
 	if o.Name == "" {
 		o.Name = defaultName
 	}
@@ -94,6 +117,12 @@ func (o Options) withDefaults() (Options, error) {
 	if o.CacheMB < defaultCacheMB {
 		return bad("CacheMB is %d, must be at least %d", o.CacheMB, defaultCacheMB)
 	}
+	if o.Host == nil {
+		o.Host = func(int) string { return loopbackHost }
+	}
+	if o.Launch == nil {
+		o.Launch = func(_ int, cmd *exec.Cmd) error { return cmd.Start() }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -101,9 +130,9 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // args is the command line of one member.
-func (o Options) args(port int, dbpath string) []string {
+func (o Options) args(host string, port int, dbpath string) []string {
 	a := []string{
-		"--bind_ip", "127.0.0.1",
+		"--bind_ip", host,
 		"--port", strconv.Itoa(port),
 		"--dbpath", dbpath,
 		"--nounixsocket",

@@ -61,4 +61,6 @@ func (p *portPool) giveBack(port int) {
 	delete(p.taken, port)
 }
 
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+const loopbackHost = "127.0.0.1"
+
+func loopback(port int) string { return net.JoinHostPort(loopbackHost, strconv.Itoa(port)) }

@@ -32,7 +32,7 @@ type process struct {
 // startProcess runs mongod with its output appended to logPath. It logs to
 // standard output, so that messages from before and after its own logging, such as
 // the loader's or abort's, end up in the same file.
-func startProcess(path string, args []string, logPath string, attr *syscall.SysProcAttr) (*process, error) {
+func startProcess(path string, args []string, logPath string, attr *syscall.SysProcAttr, launch func(*exec.Cmd) error) (*process, error) {
 	out, err := os.OpenFile(logPath, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func startProcess(path string, args []string, logPath string, attr *syscall.SysP
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = attr
-	if err := cmd.Start(); err != nil {
+	if err := launch(cmd); err != nil {
 		return nil, err
 	}
 	p := &process{cmd: cmd, done: make(chan struct{})}

@@ -35,6 +35,8 @@ type Set struct {
 	members []*Member
 	guard   *guard.Guard
 
+	security *security // nil unless Options.Secure
+
 	// stopped is set once, by Stop or by the guard's death, before members are
 	// taken down.
 	stopped atomic.Bool
@@ -73,6 +75,9 @@ func start(ctx context.Context, o Options, bin Binary, pick func() (int, error))
 	for i := range o.Members {
 		s.members = append(s.members, &Member{set: s, id: i, dir: filepath.Join(s.dir, "m"+strconv.Itoa(i))})
 	}
+	if err := s.secure(); err != nil {
+		return nil, errors.Join(err, s.removeDir())
+	}
 	if s.guard, err = guard.Start(); err != nil {
 		if errors.Is(err, guard.ErrUnsupported) {
 			err = ErrUnsupported
@@ -103,7 +108,10 @@ func start(ctx context.Context, o Options, bin Binary, pick func() (int, error))
 	if err := s.await(ctx, s.healthy, s.death); err != nil {
 		return nil, err
 	}
-	o.Log.Info("replset: started", "uri", s.URI(), "version", bin.Version, "took", time.Since(begin))
+	if err := s.makeAdmin(ctx); err != nil {
+		return nil, err
+	}
+	o.Log.Info("replset: started", "uri", s.address(), "version", bin.Version, "took", time.Since(begin))
 	return s, nil
 }
 
@@ -215,8 +223,15 @@ func (s *Set) Stop(ctx context.Context) error {
 }
 
 // URI is for the driver: all members and the set's name, or, for a standalone
-// server, a direct connection.
+// server, a direct connection. Of a secure set it is the administrator's.
 func (s *Set) URI() string {
+	if s.security != nil {
+		return s.URIFor(adminUser, s.security.key, "admin")
+	}
+	return s.address()
+}
+
+func (s *Set) address() string {
 	if s.opts.Standalone {
 		return "mongodb://" + s.members[0].Addr() + "/?directConnection=true"
 	}

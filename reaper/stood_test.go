@@ -1,0 +1,45 @@
+package reaper_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/memstore"
+	"github.com/fairlock/fairlock/queue"
+)
+
+// TestALookAfterAMoveReadsTickets: what an earlier look found is good only for the document that it was found under.
+func TestALookAfterAMoveReadsTickets(t *testing.T) {
+	bubble(t, func(b *bed) {
+		b.lease()
+		first, second := b.place(name, "s"), b.place(name, "s")
+		r := b.reaper()
+		look := func(reads int) {
+			b.t.Helper()
+			_, err := r.Examine(b.ctx, behind(second))
+			require.NoError(b.t, err)
+			require.Equal(b.t, reads, b.Calls(memstore.OpTickets))
+		}
+		look(1)
+		look(1)
+		_, err := b.Queue().Settle(b.ctx, name, []queue.Range{first.Range}, first.Arrival)
+		require.NoError(b.t, err)
+		look(2)
+		require.Len(b.t, b.srv.Tickets(), 1, "that of the settled number was in the way")
+	})
+}
+
+// TestHalfOfATicketIsNoGarbage: a ticket stands until all its numbers are settled.
+func TestHalfOfATicketIsNoGarbage(t *testing.T) {
+	bubble(t, func(b *bed) {
+		b.lease()
+		p := b.enqueue(name, 3)
+		require.NoError(b.t, b.ticket(name, p, "s"))
+		_, err := b.Queue().Settle(b.ctx, name, []queue.Range{{Lo: p.Lo, Hi: p.Lo + 1}}, 0)
+		require.NoError(b.t, err)
+		_, err = b.reaper().Examine(b.ctx, behind(b.enqueue(name, 1)))
+		require.NoError(b.t, err)
+		require.Len(b.t, b.srv.Tickets(), 1)
+	})
+}

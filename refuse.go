@@ -1,0 +1,19 @@
+package fairlock
+
+import "slices"
+
+// refuse fails those who wait and that which names, because the database has refused what they need and repeating it cannot
+// help: a caller gets that error and does not wait for ever. Their numbers are given back.
+func (l *line) refuse(which func(*claim) bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range slices.Clone(l.runs) {
+		for _, c := range slices.Clone(r.claims) {
+			if c.state == queued && which(c) {
+				c.err = err
+				close(c.ready)
+				l.release(c)
+			}
+		}
+	}
+}
