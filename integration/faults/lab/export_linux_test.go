@@ -1,0 +1,4 @@
+package lab
+
+// Sweep is sweep.
+var Sweep = sweep

@@ -1,0 +1,71 @@
+package faults
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/history"
+)
+
+// Rows are all rows that need nothing but signals and commands, in an order in which rows with equal servers follow one another.
+// Package lab has those that need a network, a disk or a clock of their own.
+func Rows() []Row {
+	return []Row{
+		none(), pool1(), oneThread(),
+		killHolder(), killWaiter(), pauseHolder(), pauseShort(), cutClient(), killCursor(),
+		dropped("locks"), dropped("tickets"), dropped("sessions"), renamed(), dropDatabase(), malformed(),
+		stepDown(), killPrimary(), pausePrimary(), freezeSecondaries(), slowSecondaries(),
+		historyLost(), neighbour(), roleRevoked(),
+	}
+}
+
+// shortTTL is the lease where a run has to wait for one to end.
+const shortTTL = 3 * time.Second
+
+// afterDeath is how long after the end of a lease the next in line is served: a look of a waiter, and a few writes.
+const afterDeath = 5 * time.Second
+
+func none() Row {
+	return Row{
+		Name:   "none",
+		About:  "nothing is done: 8 processes with 64 callers on 64 locks",
+		Crew:   CrewOptions{Locks: 64},
+		Expect: noLosses,
+	}
+}
+
+// pool1 leaves fairlock one connection, which its stream must not keep for itself.
+func pool1() Row {
+	return Row{
+		Name:  "pool-1",
+		About: "fairlock's client has a pool of one connection",
+		Gate:  30, WhyGate: "all calls of a process go over one connection, one after the other",
+		Crew: CrewOptions{Procs: 4, Callers: 16, Locks: 8, Params: "maxPoolSize=1"},
+	}
+}
+
+// oneThread runs the processes on one thread each.
+func oneThread() Row {
+	return Row{
+		Name:   "gomaxprocs-1",
+		About:  "the processes run with GOMAXPROCS=1",
+		Crew:   CrewOptions{Procs: 4, Callers: 16, Locks: 8, Env: []string{"GOMAXPROCS=1"}},
+		Expect: noLosses,
+	}
+}
+
+// noLosses is the promise of rows in which no holder has a reason to lose its lock.
+func noLosses(r *Run) (broken []string) {
+	for _, e := range r.Events() {
+		if e.Kind == history.Lost {
+			broken = append(broken, fmt.Sprintf("no lock is lost: process %d call %d lost %q at %d: %s", e.Proc, e.Call, e.Lock, e.At, e.Err))
+		}
+	}
+	return broken[:min(len(broken), 3)]
+}
+
+// usual is the crew of most rows: 64 callers in 4 processes. More processes would spend the two cores on their streams and
+// connections. Tickets are late enough that most calls need none, and early enough that holders who are to be killed have one.
+func usual(ttl time.Duration) CrewOptions {
+	return CrewOptions{Procs: 4, Callers: 16, Locks: 8, TTL: ttl, TicketDelay: 200 * time.Millisecond}
+}
