@@ -30,8 +30,9 @@ demo: ## see waiters queue up on a replica set of three
 	$(GO) run ./cmd/fairlock demo
 
 .PHONY: test
-test: ## run all tests, with the race detector, on real servers
+test: ## run all tests, with the race detector, on real servers; the simulator a second time without it, for 2,000 schedules
 	$(GO) test $(RACE) -count=1 -timeout 20m ./...
+	$(GO) test -count=1 -timeout 10m ./internal/simulate
 
 .PHONY: race
 race: ## repeat tests under the race detector: PKG=./queue RUN=TestX COUNT=20
@@ -48,6 +49,41 @@ bench-test: ## vet and test the harness of the benchmarks (the tests of other lo
 .PHONY: bench-peers
 bench-peers: ## measure fairlock beside other locks on their servers, about 25 minutes: BENCHFLAGS="-only redis,fairlock", -resume
 	cd bench && $(GO) run ./peers/cmd/bench-peers $(BENCHFLAGS)
+
+# For simulate: how many schedules, and the seed of the first.
+N    ?= 100000
+SEED ?= 1
+
+.PHONY: simulate
+simulate: ## run seeded schedules of faults on simulated servers: N=1000000 SEED=1
+	$(GO) test ./internal/simulate -count=1 -timeout 0 -v -run '^TestSchedules$$' -args -n=$(N) -seed=$(SEED) -progress=10s
+
+.PHONY: replay
+replay: ## print what happens in one schedule: SEED=17
+	$(GO) test ./internal/simulate -count=1 -timeout 0 -v -run '^TestReplay$$' -args -seed=$(SEED)
+
+.PHONY: faults
+faults: ## break real servers and processes under load, once in each way, at most 20 minutes: ROW=kill-holder
+	cd integration/faults && $(GO) vet ./... && $(GO) test -p 1 -count=1 -timeout 40m -run '$(if $(ROW),TestRows/$(ROW)$$,.)' ./...
+
+.PHONY: soak
+soak: ## break them many times, with figures; goes on where it was ended: SOAKFLAGS="-runs 100 -length 60s -rows kill-holder"
+	cd integration/faults && $(GO) run ./cmd/soak $(SOAKFLAGS)
+
+.PHONY: mutants
+mutants: ## plant faults in the code and see that a test catches each: MUTANTFLAGS="-run queue"
+	$(GO) run ./internal/mutants/cmd/mutants $(MUTANTFLAGS)
+
+# For fuzz: how long each target runs.
+FUZZTIME ?= 1m
+
+.PHONY: fuzz
+fuzz: ## feed random documents and names to all fuzz targets: FUZZTIME=1m
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+		done; \
+	done
 
 .PHONY: model
 model: ## check the protocol's model with spin, which apt-get fetches if need be
@@ -69,4 +105,4 @@ tidy: ## bring go.mod and go.sum in line with the imports
 
 .PHONY: clean
 clean: ## remove what builds, tests and benchmarks left here
-	rm -rf bin dist .bench coverage.* *.test *.prof
+	rm -rf bin dist .bench .faults integration/faults/.faults coverage.* *.test *.prof
