@@ -32,6 +32,7 @@ type Manager struct {
 	stats    stats
 	setup    func(context.Context) error
 	calls    atomic.Int64 // of Lock that wait
+	lapses   atomic.Int64 // of leases, and their ends
 	passed   *passedOver  // nil where all documents are fairlock's own
 	owner    uint64       // chooses the slot by which lock documents know this process's newest arrival; random
 
@@ -83,7 +84,7 @@ func newManager(cfg Config, p parts.Parts) *Manager {
 	m.watcher = waiter.New(wc)
 	m.reaper = reaper.New(reaper.Config{
 		TTL: cfg.TTL, OpTimeout: cfg.OpTimeout, Clock: c, Queue: p.Queue, Sessions: p.Sessions, Log: cfg.Logger,
-		Targets: m.targets, Sweep: m.sweepRight, Chance: p.Chance,
+		Targets: m.targets, Sweep: m.sweepRight, Lapses: m.lapses.Load, Chance: p.Chance,
 	})
 	m.tickets = newKeeper(m)
 	return m
@@ -150,6 +151,9 @@ func (m *Manager) isClosed() bool {
 
 // leaseMoved takes in a change of the lease. It runs in the lease's goroutine.
 func (m *Manager) leaseMoved(lease *reaper.Lease, to reaper.LeaseState) {
+	if to != reaper.Live {
+		m.lapses.Add(1)
+	}
 	if to == reaper.Ended {
 		m.mu.Lock()
 		if m.lease == lease {

@@ -82,6 +82,8 @@ func decodeView(raw bson.Raw) (View, error) {
 func (v *View) check() error {
 	bad := func(rule string, args ...any) error { return Malformed("lock", v.Name, rule, args...) }
 	switch {
+	case v.Version > SchemaVersion:
+		return bad("schema version is %d, this fairlock knows %d: a newer one has written it", v.Version, SchemaVersion)
 	case v.Kind == "" || len(v.Kind) > mostText:
 		return bad("kind has %d bytes, must have 1 to %d", len(v.Kind), mostText)
 	case v.Permits < 1 || v.Permits > mostNumber:

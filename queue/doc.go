@@ -32,7 +32,7 @@
 //	grace          ms; the longest time that any owner may trust a number without a ticket
 //	last           for each of 16 slots of processes the newest arrival: {mark, hi, arrival, asked}
 //	idleSince      present only while nobody holds or waits; a TTL index deletes the document a day later
-//	v              schema version, 1
+//	v              schema version, 1; of a higher one nobody takes numbers here, and nobody clears anything
 //
 // tickets, _id {lock, lo}, so sorted by it they are the queue: hi, session, arrival, weight (units for each waiter), at, labels,
 // passed, puts; tomb in a tombstone, which has no session and covers the number lo alone.

@@ -73,7 +73,7 @@ func (r *arriveReply) place(a Arrival) (p Place, ok bool) {
 
 func (c *Collections) findAndArrive(ctx context.Context, f bson.D, p mongo.Pipeline, a Arrival, upsert bool) (reply arriveReply, err error) {
 	show := bson.D{
-		{Key: "kind", Value: 1}, {Key: "permits", Value: 1}, {Key: "issued", Value: 1}, {Key: "settled", Value: 1},
+		{Key: "v", Value: 1}, {Key: "kind", Value: 1}, {Key: "permits", Value: 1}, {Key: "issued", Value: 1}, {Key: "settled", Value: 1},
 		{Key: "frontier", Value: 1}, {Key: "arrivals", Value: 1}, {Key: "reached", Value: 1}, {Key: "last." + slotOf(a), Value: 1},
 	}
 	need := []string{"find", "update"}
@@ -102,6 +102,7 @@ func (c *Collections) arriveAgain(ctx context.Context, name string, shape Shape,
 		{Key: "_id", Value: name},
 		{Key: "kind", Value: string(shape.Kind)},
 		{Key: "permits", Value: shape.Permits},
+		{Key: "v", Value: SchemaVersion},
 		{Key: "last." + slotOf(a) + ".mark", Value: bson.D{{Key: "$ne", Value: a.Mark}}},
 	}
 	if a.Limit > 0 {
@@ -193,7 +194,7 @@ func (c *Collections) Views(ctx context.Context, names []string) ([]View, error)
 // whole is all that a View has. The server's clock comes with it.
 var whole = func() (show bson.D) {
 	for _, f := range []string{
-		"kind", "permits", "issued", "settled", "frontier", "arrivals", "reached", "calls", "calledAt", "grace", "idleSince", "done",
+		"v", "kind", "permits", "issued", "settled", "frontier", "arrivals", "reached", "calls", "calledAt", "grace", "idleSince", "done",
 	} {
 		show = append(show, bson.E{Key: f, Value: 1})
 	}

@@ -61,6 +61,7 @@ func (c *Collections) arrivePipeline(shape Shape, a Arrival, admit any) mongo.Pi
 	match := op("$and",
 		op("$eq", "$kind", doc{{Key: "$literal", Value: string(shape.Kind)}}),
 		op("$eq", "$permits", shape.Permits),
+		op("$lte", "$v", int32(SchemaVersion)),
 		op("$not", repeat),
 		admit,
 	)

@@ -71,6 +71,7 @@ type Place struct {
 // View is what a lock document says.
 type View struct {
 	Name      string     `bson:"_id"`
+	Version   int32      `bson:"v"` // of the schema; 0 where it was not read
 	Kind      Kind       `bson:"kind"`
 	Permits   int64      `bson:"permits"`
 	Issued    int64      `bson:"issued"`

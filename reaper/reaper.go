@@ -27,6 +27,9 @@ type Config struct {
 	Log            *slog.Logger
 	// Targets returns the locks that this process waits for, at each call anew. It must not block.
 	Targets func() []Target
+	// Lapses is how often this process's own lease has lapsed or ended. When it has, nobody may have been able to renew: what was seen
+	// before then is no evidence any more. nil: never.
+	Lapses func() int64
 	// Sweep reports whether this process has the right to sweep, that is, holds the lock for it. It may take the time of
 	// a database call. watch is then called with what stands in the way, so that a dead sweeper is noticed.
 	Sweep  func(ctx context.Context) (mine bool, watch []Target)
@@ -56,6 +59,7 @@ type Reaper struct {
 	cfg       Config
 	counts    Counts
 	seen      *sightings
+	lapses    int64                    // Config.Lapses when seen.beats was used last
 	due       map[string]clock.Instant // next look at each target
 	moved     map[string]queue.View    // of busy locks at the last sweep, to pass over those that move
 	collected clock.Instant            // last collect; 0: none yet
@@ -108,6 +112,19 @@ func (r *Reaper) Run(ctx context.Context) {
 		r.seen.forgetBeats(r.cfg.Clock.Now(), 10*r.cfg.TTL)
 		timer.Reset(min(next, max(sweepAt.Sub(r.cfg.Clock.Now()), 0)))
 	}
+}
+
+// beat is sightings.beat, but for what was seen before this process's own lease has lapsed. After an outage of the database that
+// is longer than a lease, the first to look would otherwise end everybody who has not got round to renewing yet. Those who did die in
+// it are seen anew, and keep the queue for a lease from then.
+func (r *Reaper) beat(id string, beat int64) time.Duration {
+	if r.cfg.Lapses != nil {
+		if n := r.cfg.Lapses(); n != r.lapses {
+			r.lapses = n
+			clear(r.seen.beats)
+		}
+	}
+	return r.seen.beat(id, beat, r.cfg.Clock.Now())
 }
 
 // lookAtTargets looks at those that are due and returns the time to the next walk. With no targets it makes no call: a
@@ -351,7 +368,7 @@ func (r *Reaper) judge(ctx context.Context, s *Session) (over bool, left time.Du
 	if s.Ended {
 		return true, 0, nil
 	}
-	if left = s.TTL() - r.seen.beat(s.ID, s.Beat, r.cfg.Clock.Now()); left > 0 {
+	if left = s.TTL() - r.beat(s.ID, s.Beat); left > 0 {
 		return false, left, nil
 	}
 	over, err = r.cfg.Sessions.End(ctx, s.ID, s.Beat)
@@ -367,7 +384,7 @@ func (r *Reaper) judge(ctx context.Context, s *Session) (over bool, left time.Du
 // ticket came after). Absence proves nothing, so an ended session is written in its place; from then on the owner, if
 // there is one, cannot renew.
 func (r *Reaper) judgeAbsent(ctx context.Context, id string, wait time.Duration) (over bool, left time.Duration, err error) {
-	if left = wait - r.seen.beat(id, absent, r.cfg.Clock.Now()); left > 0 {
+	if left = wait - r.beat(id, absent); left > 0 {
 		return false, left, nil
 	}
 	if err := r.cfg.Sessions.Bury(ctx, id); err != nil {

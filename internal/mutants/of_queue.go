@@ -48,7 +48,12 @@ var ofQueue = []Mutant{
 	{
 		"shape-unread-again", "queue/locks.go", "the usual arrival does not compare permits", "a mismatch takes no number",
 		[]Edit{{`		{Key: "permits", Value: shape.Permits},
-		{Key: "last."`, `		{Key: "last."`}}, onServer,
+		{Key: "v", Value: SchemaVersion},`, `		{Key: "v", Value: SchemaVersion},`}}, onServer,
+	},
+	{
+		"newer-schema-taken", "queue/pipeline.go", "numbers are taken of a document of a newer schema", "a document of a newer schema is left alone",
+		[]Edit{{`		op("$lte", "$v", int32(SchemaVersion)),
+`, ``}}, integration("TestNewerSchemaIsRefused"),
 	},
 	{
 		"numbers-from-zero", "queue/pipeline.go", "the numbers of a document that is made anew start at 0", "tokens grow across drops (I5)",

@@ -6,6 +6,12 @@ func inReaper(test string) Catch { return Catch{Pkg: "reaper", Test: test} }
 const dropped = "dropped before its range was settled"
 
 var ofReaper = []Mutant{
+	{
+		"outage-not-forgotten", "reaper/reaper.go", "beats seen before this process's own lease lapsed still count", "the first to come back after an outage ends nobody who could not renew",
+		[]Edit{{`			clear(r.seen.beats)
+`, ``}}, inRoot("TestScenarioNoPrimaryForAMinute"),
+	},
+
 	// The lease.
 	{
 		"trust-without-margin", "reaper/lease.go", "the session is trusted for its whole ttl", "trust ends Margin before a reaper can act (I4)",
