@@ -17,8 +17,7 @@ import (
 // it keeps its place when the lease can still be renewed, and otherwise queues again at the end.
 //
 // Other errors: [ErrInvalidName], [ErrInvalidOption], [ErrMismatch], [ErrClosed], [ErrTooManyWaiters], and what the database refuses
-// for good: [ErrPrivilege], [ErrMalformed]. A privilege that is taken away while Lock waits ends the wait when a write needs it, at the
-// latest when the lease is over. While the database cannot be reached, Lock goes on trying until ctx ends and
+// for good: [ErrPrivilege], [ErrMalformed]. A privilege that is taken away while Lock waits ends the wait when a write needs it. While the database cannot be reached, Lock goes on trying until ctx ends and
 // names the reason then.
 func (m *Manager) Lock(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	o, err := m.options(ctx, name, opts)
@@ -81,10 +80,10 @@ func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool
 	}
 	began := time.Now()
 	if !try {
-		defer m.calls.Add(-1)
-		if n := m.calls.Add(1); m.cfg.MaxCalls > 0 && n > int64(m.cfg.MaxCalls) {
-			return nil, &queue.TooManyWaitersError{Name: name, Limit: int64(m.cfg.MaxCalls), Waiting: n - 1}
+		if err := m.countIn(name); err != nil {
+			return nil, err
 		}
+		defer m.calls.Add(-1)
 	}
 	l, err := m.enter(name, o.ask.Shape)
 	if err != nil {
@@ -118,6 +117,19 @@ func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool
 		err = ErrWaitLimit
 	}
 	return nil, &waitError{name: name, waited: time.Since(began), cause: err, last: l.abandon(c)}
+}
+
+// countIn counts a call that may wait, unless there are as many as MaxCalls.
+func (m *Manager) countIn(name string) error {
+	for {
+		n := m.calls.Load()
+		if most := int64(m.cfg.MaxCalls); most > 0 && n >= most {
+			return &queue.TooManyWaitersError{Name: name, Limit: most, Waiting: n}
+		}
+		if m.calls.CompareAndSwap(n, n+1) {
+			return nil
+		}
+	}
 }
 
 // abandon gives up a claim, whatever became of it meanwhile: a grant that came at the same time is handed back. The database is
@@ -178,7 +190,7 @@ func (l *line) tryNow(c *claim, before int64) error {
 		return err
 	}
 	sent := m.clock.Now()
-	place, err := l.arrive(c.units, func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
+	place, err := l.arrive(c.units, 0, func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
 		place, admitted, err := m.queue.Try(ctx, l.name, l.shape, a)
 		if err == nil && !admitted {
 			err = fmt.Errorf("fairlock: lock %q: %w", l.name, ErrBusy)

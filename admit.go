@@ -1,7 +1,7 @@
 package fairlock
 
 import (
-	"time"
+	"slices"
 
 	"github.com/fairlock/fairlock/queue"
 )
@@ -96,7 +96,6 @@ func (l *line) release(c *claim) *settling {
 	c.from.pass()
 	s := l.settleIdle(r)
 	if !r.gone {
-		l.trim(r)
 		l.admitRun(r)
 		if s == nil {
 			s = l.settleSpare(r)
@@ -156,35 +155,31 @@ func (l *line) give(r *run, s *settling) {
 	r.arrivals = keep
 }
 
-// trimPause is the least time between two trims of a run.
-const trimPause = time.Second
+// trim gives back, now and then and in the background, the numbers of runs in which somebody waits whose claims are over: those at the front,
+// since a process in which somebody always waits would otherwise never settle anything, and those of callers who gave up behind one who waits,
+// since others count them as waiting. Without it the run, its tickets and what Inspect shows would grow without end.
+func (l *line) trim() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.runs {
+		if r.waits() { // of others settleIdle has given them back
+			l.trimRun(r)
+		}
+	}
+}
 
-// trim gives back the numbers at the front of a run whose claims are over, now and then and in the background. A process in
-// which somebody always waits would otherwise never settle anything, and the run, its tickets and what Inspect shows would grow
-// without end. The caller holds mu.
-func (l *line) trim(r *run) {
-	now := l.m.clock.Now()
-	if r.trimmed == 0 {
-		r.trimmed = now
-	}
-	if now.Sub(r.trimmed) < trimPause {
+// trimRun is trim of one run. The caller holds mu.
+func (l *line) trimRun(r *run) {
+	idle := r.idle()
+	if len(idle) == 0 {
 		return
 	}
-	r.trimmed = now
-	n := 0
-	for n < len(r.claims) && r.claims[n].state == over {
-		n++
-	}
-	if n == 0 || n == len(r.claims) {
-		return
-	}
-	front := queue.Range{Lo: r.Lo, Hi: r.claims[n].num.Lo - 1}
-	s := l.newSettling(r, queue.Subtract(front, r.given), nil)
-	s.arrival = r.arrivals[0].index
+	s := l.newSettling(r, idle, nil)
+	s.arrival = r.arrivals[0].index // at least that one is left; it says how far the queue is
 	l.give(r, s)
-	r.claims = append([]*claim(nil), r.claims[n:]...)
-	r.next = max(r.next-n, 0)
-	r.Lo = front.Hi + 1
+	r.claims = slices.DeleteFunc(slices.Clone(r.claims), func(c *claim) bool { return c.state == over })
+	r.next = 0
+	r.Lo = r.lowestOpen()
 	r.given = queue.Clip(r.given, r.Range)
 	l.m.settle(s)
 }

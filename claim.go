@@ -49,10 +49,12 @@ type claim struct {
 	opts  *options
 	num   queue.Range // from queued on
 	run   *run        // from queued on
-	from  *arrival    // from queued on
-	ready chan struct{}
-	lock  *Lock // when granted
-	err   error // when failed
+	// waited: it has had numbers, which became void. It is not refused for want of room: the numbers that are in its way may be its own.
+	waited bool
+	from   *arrival // from queued on
+	ready  chan struct{}
+	lock   *Lock // when granted
+	err    error // when failed
 }
 
 func (c *claim) move(to claimState) {
@@ -82,7 +84,6 @@ type run struct {
 	given    []queue.Range // numbers given back (settled, or being settled), sorted
 	granted  bool          // a claim was granted: see line.capacity
 	gone     bool          // all is given back
-	trimmed  clock.Instant // when trim last gave numbers back
 
 	settlings []*settling // by which given was given, at least all that are not over
 }

@@ -59,7 +59,7 @@ func (l *line) takePending() []*claim {
 		if c.state != pending {
 			continue
 		}
-		if len(batch) > 0 && c.units != batch[0].units {
+		if len(batch) > 0 && (c.units != batch[0].units || c.waited != batch[0].waited) {
 			break
 		}
 		if most := int64(l.m.cfg.MaxWaiters); most > 0 && len(batch) > 0 && int64(len(batch)+1)*c.units > most+l.shape.Permits {
@@ -99,9 +99,13 @@ func (l *line) enqueue(batch []*claim) {
 	}
 	var sent clock.Instant
 	var place queue.Place
+	limit := int64(m.cfg.MaxWaiters)
+	if live[0].waited {
+		limit = 0
+	}
 	for len(live) > 0 {
 		sent = m.clock.Now()
-		place, err = l.arrive(live[0].units*int64(len(live)), func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
+		place, err = l.arrive(live[0].units*int64(len(live)), limit, func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
 			return m.queue.Enqueue(ctx, l.name, l.shape, a)
 		})
 		if err == nil || !errors.Is(err, ErrTooManyWaiters) {
@@ -142,10 +146,10 @@ func (l *line) turnAway(live []*claim, err error) []*claim {
 // arrive makes one arrival, and repeats the same one while the outcome is unknown: it is issued once. When that takes
 // longer than the numbers could be trusted without a ticket, it gives up; if they were issued after all they are orphans for
 // a reaper, as after a crash.
-func (l *line) arrive(units int64, send func(context.Context, queue.Arrival) (queue.Place, error)) (queue.Place, error) {
+func (l *line) arrive(units, limit int64, send func(context.Context, queue.Arrival) (queue.Place, error)) (queue.Place, error) {
 	m := l.m
 	a := queue.Arrival{
-		Owner: m.owner, Mark: int64(chance.Uint64(m.chance)), Units: units, Grace: m.cfg.TTL, Limit: int64(m.cfg.MaxWaiters),
+		Owner: m.owner, Mark: int64(chance.Uint64(m.chance)), Units: units, Grace: m.cfg.TTL, Limit: limit,
 	}
 	giveUp := m.clock.Now().Add(m.cfg.TTL - m.cfg.Margin)
 	for {
@@ -176,7 +180,9 @@ func (l *line) notAsked(batch []*claim, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lastErr = err
+	if !permanent {
+		l.lastErr = err // a refusal is for those who are refused
+	}
 	var again []*claim
 	for _, c := range batch {
 		switch {
@@ -229,6 +235,7 @@ func (l *line) placed(batch []*claim, place queue.Place, lease *reaper.Lease, se
 		}
 		if c.state == asked { // or over: cancelled on the way
 			c.move(queued)
+			c.waited = true
 		}
 		r.claims = append(r.claims, c)
 	}

@@ -1,6 +1,7 @@
 package fairlock
 
 import (
+	"cmp"
 	"errors"
 	"os"
 
@@ -33,7 +34,7 @@ func (m *Manager) session() (*reaper.Lease, error) {
 		lease := m.lease
 		m.mu.Unlock()
 		if !lease.Trusted(lease.Term()) {
-			return nil, errNotTrusted
+			return nil, cmp.Or(lease.Refused(), errNotTrusted)
 		}
 		return lease, nil
 	}

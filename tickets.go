@@ -99,6 +99,9 @@ func (k *keeper) run(ctx context.Context) {
 		case <-due.C:
 		case <-k.wake:
 		case <-marks.C:
+			for _, l := range k.m.allLines() {
+				l.trim()
+			}
 			k.mark()
 			continue
 		}

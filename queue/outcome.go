@@ -19,7 +19,9 @@ func HasCode(err error, code int) bool {
 var transient = []int{
 	6,     // HostUnreachable
 	7,     // HostNotFound
+	18,    // AuthenticationFailed: of a new connection, while who was let in before goes on
 	24,    // LockTimeout
+	43,    // CursorNotFound
 	50,    // MaxTimeMSExpired
 	64,    // WriteConcernFailed
 	89,    // NetworkTimeout
@@ -28,9 +30,14 @@ var transient = []int{
 	112,   // WriteConflict
 	133,   // FailedToSatisfyReadPreference
 	134,   // ReadConcernMajorityNotAvailableYet
+	175,   // QueryPlanKilled
 	189,   // PrimarySteppedDown
 	202,   // NetworkInterfaceExceededTimeLimit
+	211,   // KeyNotFound: for signing cluster times, right after a start
+	237,   // CursorKilled
 	262,   // ExceededTimeLimit
+	355,   // InterruptedDueToStorageChange
+	365,   // TemporarilyUnavailable
 	462,   // IngressRequestRateLimitExceeded
 	9001,  // SocketException
 	10058, // LegacyNotPrimary

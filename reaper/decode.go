@@ -46,9 +46,12 @@ func decodeSession(raw bson.Raw) (Session, error) {
 	return s, nil
 }
 
+// noArray: all other conditions are also true of an array in which they are true of an element.
+var noArray = bson.E{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}
+
 // wellFormed is decodeSession's rule as a filter, of a session that has not ended.
 var wellFormed = bson.D{
-	{Key: "beat", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long"}}, {Key: "$gte", Value: 0}, {Key: "$lte", Value: mostBeat}}},
-	{Key: "ttl", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long"}}, {Key: "$gte", Value: 1}, {Key: "$lte", Value: queue.MostLease.Milliseconds()}}},
-	{Key: "expiresAt", Value: bson.D{{Key: "$type", Value: "date"}}},
+	{Key: "beat", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long"}}, {Key: "$gte", Value: 0}, {Key: "$lte", Value: mostBeat}, noArray}},
+	{Key: "ttl", Value: bson.D{{Key: "$type", Value: bson.A{"int", "long"}}, {Key: "$gte", Value: 1}, {Key: "$lte", Value: queue.MostLease.Milliseconds()}, noArray}},
+	{Key: "expiresAt", Value: bson.D{{Key: "$type", Value: "date"}, noArray}},
 }

@@ -186,6 +186,9 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 				l.end()
 				return
 			case ctx.Err() == nil:
+				if l.State() == Lapsed && l.Refused() != nil {
+					l.cfg.Changed(l, Lapsed) // again: now it is known that those who wait would do so in vain
+				}
 				l.cfg.Log.Warn("fairlock: session not renewed", "session", l.id, "error", r.err)
 				// The call has had its time; the pause only keeps an immediate refusal from making a loop.
 				renew.Reset(interval/8 + chance.Upto(l.cfg.Chance, interval/8))

@@ -203,14 +203,13 @@ func (r *Reaper) examine(ctx context.Context, t Target, again bool) (time.Durati
 	// reads looks like a gap now and is gone from v at the next look, long before a grace has passed.
 	now := r.cfg.Clock.Now()
 	f := sortTickets(&v, tickets)
+	var undropped error // stands in nobody's way
 	if len(f.garbage) > 0 {
-		if err := r.cfg.Queue.DropTickets(call, f.garbage); err != nil {
-			return 0, err
-		}
+		undropped = r.cfg.Queue.DropTickets(call, f.garbage)
 	}
 	soon, err := r.judgeOwners(call, t.Name, f.owners, absence)
 	if err != nil {
-		return soon, err
+		return soon, errors.Join(undropped, err)
 	}
 	gaps := queue.Subtract(queue.Range{Lo: v.Settled + 1, Hi: hi}, f.covered)
 	// A tombstone is written after a full grace and stands for ever, so what it covers is ripe already.
@@ -220,12 +219,12 @@ func (r *Reaper) examine(ctx context.Context, t Target, again bool) (time.Durati
 		soon = nextGap
 	}
 	if len(ripe) > 0 {
-		return soon, r.bury(call, t.Name, atMost(queue.Merge(ripe), mostBuried))
+		return soon, errors.Join(undropped, r.bury(call, t.Name, atMost(queue.Merge(ripe), mostBuried)))
 	}
 	if again && len(gaps) == 0 && hi == min(t.Below-1, v.Issued) {
 		r.stood[t.Name] = standing{settled: v.Settled, hi: hi, done: len(v.Done), owners: f.owners}
 	}
-	return soon, nil
+	return soon, undropped
 }
 
 // found is the tickets of a lock by what they are.

@@ -88,9 +88,10 @@ func (r *Reaper) sweepTickets(ctx context.Context) error {
 		}
 		grace := map[string]time.Duration{}
 		err = r.bounded(ctx, func(ctx context.Context) error { return r.dropGarbage(ctx, byLock, grace) })
-		if err != nil {
+		if err != nil && !queue.Permanent(err) {
 			return err
 		}
+		kept = cmp.Or(kept, err)
 		err = r.bounded(ctx, func(ctx context.Context) error { return r.judgeVanished(ctx, owners, grace) })
 		if err != nil && !queue.Permanent(err) {
 			return err

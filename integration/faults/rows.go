@@ -39,8 +39,9 @@ func pool1() Row {
 	return Row{
 		Name:  "pool-1",
 		About: "fairlock's client has a pool of one connection",
-		Gate:  30, WhyGate: "all calls of a process go over one connection, one after the other",
-		Crew: CrewOptions{Procs: 4, Callers: 16, Locks: 8, Params: "maxPoolSize=1"},
+		Gate:  10, WhyGate: "all calls of a process go over one connection, and until it is noticed that there is no other the stream takes it for 5 s at a time",
+		Crew:  CrewOptions{Procs: 4, Callers: 16, Locks: 8, Params: "maxPoolSize=1"},
+		Short: 25 * time.Second,
 	}
 }
 

@@ -88,12 +88,12 @@ var ofReaper = []Mutant{
 	// Evidence.
 	{
 		"half-a-ttl", "reaper/reaper.go", "a beat that has stood for half a ttl counts as dead", "seen unchanged for the whole ttl (I3)",
-		[]Edit{{`left = s.TTL() - r.seen.beat(`, `left = s.TTL()/2 - r.seen.beat(`}}, inReaper("TestEndsASessionOnlyAfterItsFullTTLSeenUnchanged"),
+		[]Edit{{`left = s.TTL() - r.beat(`, `left = s.TTL()/2 - r.beat(`}}, inReaper("TestEndsASessionOnlyAfterItsFullTTLSeenUnchanged"),
 	},
 	{
 		"one-look", "reaper/reaper.go", "a session is ended at the first look that finds it expired", "no clock of another machine decides alone (I3)",
-		[]Edit{{`left = s.TTL() - r.seen.beat(s.ID, s.Beat, r.cfg.Clock.Now()); left > 0 {`,
-			`left = s.TTL() - r.seen.beat(s.ID, s.Beat, r.cfg.Clock.Now()); left < 0 {`}}, inReaper("TestEndsASessionOnlyAfterItsFullTTLSeenUnchanged"),
+		[]Edit{{`left = s.TTL() - r.beat(s.ID, s.Beat); left > 0 {`,
+			`left = s.TTL() - r.beat(s.ID, s.Beat); left < 0 {`}}, inReaper("TestEndsASessionOnlyAfterItsFullTTLSeenUnchanged"),
 	},
 	{
 		"beat-not-compared", "reaper/observe.go", "a beat that has moved counts as one that has stood", "seen unchanged for the whole ttl (I3)",
@@ -101,9 +101,9 @@ var ofReaper = []Mutant{
 	},
 	{
 		"acts-on-absence", "reaper/reaper.go", "a session without a document counts as ended at the first look", "absence proves nothing (I3)",
-		[]Edit{{`if left = wait - r.seen.beat(id, absent, r.cfg.Clock.Now()); left > 0 {
+		[]Edit{{`if left = wait - r.beat(id, absent); left > 0 {
 		return false, left, nil
-	}`, `if r.seen.beat(id, absent, r.cfg.Clock.Now()) == 0 {
+	}`, `if r.beat(id, absent) == 0 {
 		return true, 0, nil
 	}`}}, inReaper("TestSessionWithoutADocument"),
 	},

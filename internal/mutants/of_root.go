@@ -31,7 +31,7 @@ var ofRoot = []Mutant{
 	},
 	{
 		"mixed-weights", "line.go", "a batch takes claims of different weights", "a ticket tells one weight; the numbers are those that were asked for (I4)",
-		[]Edit{{`if len(batch) > 0 && c.units != batch[0].units {`, `if len(batch) > 0 && c.units < 0 {`}}, inRoot("TestBatchesAreOfOneWeight"),
+		[]Edit{{`if len(batch) > 0 && (c.units != batch[0].units ||`, `if len(batch) > 0 && (c.units < 0 ||`}}, inRoot("TestBatchesAreOfOneWeight"),
 	},
 	{
 		"requeued-backwards", "line.go", "calls that queue again do so in the opposite order", "those who lost their place keep their order",
@@ -265,7 +265,7 @@ var ofRoot = []Mutant{
 	},
 	{
 		"never-trimmed", "admit.go", "a run in which somebody always waits never settles its front", "memory and done stay bounded",
-		[]Edit{{`if now.Sub(r.trimmed) < trimPause {`, `if now.Sub(r.trimmed) >= 0 {`}}, inRoot("TestSteadyLoadIsSettledNowAndThen"),
+		[]Edit{{`if r.waits() { // of others`, `if !r.waits() { // of others`}}, inRoot("TestSteadyLoadIsSettledNowAndThen"),
 	},
 	{
 		"settle-not-repeated", "settle.go", "a settle without a reply is not repeated", "an unknown outcome is neither success nor failure (I6)",
