@@ -78,12 +78,28 @@ func (o *mongoOpening) Open(ctx context.Context, await time.Duration, names []st
 		of := bson.D{{Key: "$match", Value: bson.D{{Key: "documentKey._id", Value: bson.D{{Key: "$in", Value: names}}}}}}
 		pipeline = append(mongo.Pipeline{of}, admissions...)
 	}
-	cs, err := o.queue.Locks().Watch(ctx, pipeline, options.ChangeStream().
+	late, cancel := cancelledLater(ctx, killLimit)
+	defer cancel()
+	cs, err := o.queue.Locks().Watch(late, pipeline, options.ChangeStream().
 		SetStartAtOperationTime(&o.at).SetMaxAwaitTime(await))
 	if err != nil {
 		return nil, fmt.Errorf("fairlock: open change stream: %w", streamError(ctx, o.queue.Locks(), err))
 	}
 	return &mongoStream{cs: cs, locks: o.queue.Locks(), id: cs.ID()}, nil
+}
+
+// cancelledLater is ctx, but for its cancellation, which comes d later: the server makes a cursor for a call that was cancelled on its way, and
+// nobody learns of it to end it.
+func cancelledLater(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	var late context.Context
+	var cancel context.CancelFunc
+	if deadline, ok := ctx.Deadline(); ok {
+		late, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	} else {
+		late, cancel = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return late, func() { stop(); cancel() }
 }
 
 func streamError(ctx context.Context, locks *mongo.Collection, err error) error {
@@ -173,7 +189,8 @@ func decodeEvent(raw bson.Raw) (e Event, ok bool) {
 	return e, true
 }
 
-// killLimit bounds the end of a cursor whose stream was cancelled. The server would end it by itself, after ten minutes.
+// killLimit bounds the opening of a stream that nobody wants any more, and the end of a cursor whose stream was cancelled. The server would
+// end a cursor by itself, after ten minutes.
 const killLimit = time.Second
 
 // Close implements [Stream]. When a call's context was cancelled the driver has given the cursor up: it tried to end it with that same
