@@ -1,12 +1,16 @@
 package reaper_test
 
 import (
+	"log/slog"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/memstore"
 	"github.com/fairlock/fairlock/queue"
+	"github.com/fairlock/fairlock/reaper"
 )
 
 // TestALookAfterAMoveReadsTickets: what an earlier look found is good only for the document that it was found under.
@@ -41,5 +45,32 @@ func TestHalfOfATicketIsNoGarbage(t *testing.T) {
 		_, err = b.reaper().Examine(b.ctx, behind(b.enqueue(name, 1)))
 		require.NoError(b.t, err)
 		require.Len(b.t, b.srv.Tickets(), 1)
+	})
+}
+
+// TestWhatWasSeenBeforeAnOutageIsNoEvidence: this process's own lease has lapsed since it saw a beat first; nobody could renew, so the beat
+// has to stand for a whole ttl again.
+func TestWhatWasSeenBeforeAnOutageIsNoEvidence(t *testing.T) {
+	bubble(t, func(b *bed) {
+		b.begin("slow to come back")
+		p := b.place(name, "slow to come back")
+		var lapses atomic.Int64
+		r := reaper.New(reaper.Config{
+			TTL: ttl, OpTimeout: 5 * time.Second, Clock: b.clk, Queue: b.Queue(), Sessions: b.Sessions(),
+			Log: slog.New(slog.DiscardHandler), Lapses: lapses.Load,
+		})
+		look := func() bool {
+			_, err := r.Examine(b.ctx, behind(p))
+			require.NoError(b.t, err)
+			return b.isEnded("slow to come back")
+		}
+		require.False(b.t, look())
+		time.Sleep(10 * ttl)
+		lapses.Add(1)
+		require.False(b.t, look(), "seen before the outage")
+		time.Sleep(ttl - time.Millisecond)
+		require.False(b.t, look())
+		time.Sleep(time.Millisecond)
+		require.True(b.t, look())
 	})
 }

@@ -7,9 +7,9 @@ const dropped = "dropped before its range was settled"
 
 var ofReaper = []Mutant{
 	{
-		"outage-not-forgotten", "reaper/reaper.go", "beats seen before this process's own lease lapsed still count", "the first to come back after an outage ends nobody who could not renew",
+		"outage-not-forgotten", "reaper/reaper.go", "beats seen before this process's own lease lapsed still count", "the first to come back after an outage ends nobody who could not renew (I3)",
 		[]Edit{{`			clear(r.seen.beats)
-`, ``}}, inRoot("TestScenarioNoPrimaryForAMinute"),
+`, ``}}, inReaper("TestWhatWasSeenBeforeAnOutageIsNoEvidence"),
 	},
 
 	// The lease.
