@@ -140,7 +140,7 @@ func (l *line) settleIdle(r *run) *settling {
 // give notes that the numbers of a settling are given back while the run goes on, and ends the tickets of arrivals that have
 // no other. The caller holds mu.
 func (l *line) give(r *run, s *settling) {
-	r.given = queue.Merge(append(r.given, s.ranges...))
+	r.given = queue.Clip(queue.Merge(append(r.given, s.ranges...)), r.Range)
 	s.done = make(chan struct{})
 	r.settlings = append(r.settlings, s)
 	var keep []*arrival

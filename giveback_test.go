@@ -55,3 +55,33 @@ func TestHolderOfAVoidRunHasMarginToStop(t *testing.T) {
 		b.requireIdle("x")
 	})
 }
+
+// TestVoidArrivalBehindATrimmedFront: the front of a run was given back and forgotten, and then the ticket of the arrival that it was of fails.
+// What is behind it counts its capacity from what is left; the numbers that were given back before must not be taken off again, or it is
+// never granted (found by the simulator, seed 208245).
+func TestVoidArrivalBehindATrimmedFront(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, q := b.proc(), b.proc()
+		held := q.lock("x")
+		gate := memstore.NewGate()
+		remove := p.store.Hook(memstore.Before, memstore.OpEnqueue, gate.Pass)
+		alone := p.begin("x")
+		gone, late := p.begin("x"), p.begin("x") // share an arrival
+		remove()
+		gate.Open()
+		synctest.Wait()
+		give := p.store.Hook(memstore.Before, memstore.OpPutTicket, memstore.Fail(1_000_000, memstore.ErrNoReply))
+		alone.cancel()
+		gone.cancel()
+		time.Sleep(testTTL - testMargin - time.Second)
+		behind := p.begin("x")
+		time.Sleep(2 * time.Second)
+		require.EqualValues(b.t, 1, p.Stats().Requeued, "the ticket has failed")
+		give()
+		time.Sleep(time.Second)
+		b.unlock(held)
+		b.unlock(behind.granted())
+		b.unlock(late.granted())
+		b.requireIdle("x")
+	})
+}
