@@ -30,7 +30,7 @@ demo: ## see waiters queue up on a replica set of three
 	$(GO) run ./cmd/fairlock demo
 
 .PHONY: test
-test: ## run all tests, with the race detector, on real servers; the simulator a second time without it, for 2,000 schedules
+test: ## run all tests, with the race detector, on real servers, and 2,000 schedules of the simulator
 	$(GO) test $(RACE) -count=1 -timeout 20m ./...
 	$(GO) test -count=1 -timeout 10m ./internal/simulate
 

@@ -41,8 +41,9 @@
 // 1 and writers of weight C. The writes are the same.
 //
 // The numbers of a new document start at max($$NOW, $$CLUSTER_TIME) in ms, times 1024, so that they go on increasing when an
-// idle document was collected or a collection dropped. One hole is known: within the second in which a document was made, the
-// primary fails over to a member whose clock is behind, and the document is dropped at once; $$CLUSTER_TIME has only seconds.
+// idle document was collected or a collection dropped. One hole is known: a document that is deleted while it is in use and made anew within
+// the second, or while the primary's clock is behind cluster time (after a failover to a member whose clock lags), can begin where the
+// old one began; $$CLUSTER_TIME has only seconds, and stands still until the clock has caught up.
 //
 // # Writes
 //

@@ -121,7 +121,7 @@ func AppendResult(path string, r Result) (err error) {
 	return err
 }
 
-// Table is results by row, as Markdown: in the order of rows, and without those of which there is no result. Void runs count
+// Table is results by row, as Markdown (docs/reliability.md has one): in the order of rows, and without those of which there is no result. Void runs count
 // as runs, and nothing of them but violations is in the other columns.
 func Table(rows []Row, results []Result) string {
 	var b strings.Builder

@@ -21,8 +21,7 @@
 //	slow       writes take up to 2 s
 //	stale      reads show the past, and so do answers of writes that would change nothing there
 //	stopped    a process stands still between two instructions, with its deadlines, and goes on (SIGSTOP, suspension)
-//	jump       a process's clock gains, less than the least margin in sum: protocol and margin allow for no more, since a reaper
-//	           takes a number without a ticket for an orphan by its own clock
+//	jump       a process's clock gains, less than the least margin in sum
 //	wall       the server's clock is off by up to a day, ahead or behind
 //	streams    that end, are silent, repeat or drop events
 //	deletions  of lock, ticket and session documents and of the whole collection of locks, in schedules of their own
