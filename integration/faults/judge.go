@@ -44,6 +44,9 @@ func (r *Run) judge(res *Result) {
 	for _, s := range odd {
 		r.Violate("%s", s)
 	}
+	if accepted := slices.ContainsFunc(ops, func(o Op) bool { return o.Outcome == "" && !o.Read }); !accepted && res.Void == "" {
+		r.Violate("register: no write was accepted in the whole run")
+	}
 	if r.Row.Expect != nil && res.Void == "" {
 		for _, s := range r.Row.Expect(r) {
 			r.Violate("expected: %s", s)

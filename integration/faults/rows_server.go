@@ -71,10 +71,10 @@ func killPrimary() Row {
 func pausePrimary() Row {
 	return Row{
 		Name:   "pause-primary",
-		About:  "the primary is stopped (SIGSTOP) for 15 to 20 s and goes on, deposed",
+		About:  "the primary is stopped (SIGSTOP) until another serves, and some seconds more, and goes on, deposed",
 		Crew:   usual(0),
 		Strays: strays,
-		Bound:  25 * time.Second,
+		Bound:  30 * time.Second,
 		Fault: func(ctx context.Context, r *Run) error {
 			return r.Rounds(ctx, time.Second, 3*time.Second, func(int) error {
 				primary, err := r.Set.WaitPrimary(ctx)
@@ -87,13 +87,13 @@ func pausePrimary() Row {
 				}
 				defer func() { _ = primary.Resume() }()
 				r.Mark(Mark{What: "SIGSTOP of the primary", From: from, In: r.Now(), Fresh: Sent})
-				if err := r.Sleep(ctx, r.Between(15*time.Second, 20*time.Second)); err != nil {
+				if err := r.Recovered(ctx); err != nil {
+					return err
+				}
+				if err := r.Sleep(ctx, r.Between(0, 5*time.Second)); err != nil {
 					return err
 				}
 				if err := primary.Resume(); err != nil {
-					return err
-				}
-				if err := r.Recovered(ctx); err != nil {
 					return err
 				}
 				if err := r.More(ctx, 50); err != nil {

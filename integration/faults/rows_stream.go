@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -27,8 +28,8 @@ func killCursor() Row {
 					return err
 				}
 				r.Harm()
-				if err := r.killStreams(ctx, i%2 == 0); err != nil {
-					return err
+				if n, err := r.killStreams(ctx, i%2 == 0); err != nil || n == 0 {
+					return errors.Join(err, fmt.Errorf("faults: %d streams were there to be killed", n))
 				}
 				r.Mark(Mark{What: "streams killed", Lock: extraLock(i)})
 				if err := procs[0].Resume(ctx, extraLock(i)); err != nil {
@@ -37,15 +38,21 @@ func killCursor() Row {
 				return r.Recovered(ctx)
 			})
 		},
-		Expect: noLosses,
+		Expect: func(r *Run) []string {
+			broken := noLosses(r)
+			if s, _ := r.Crew.stats(); s.StreamsFailed == 0 {
+				broken = append(broken, "no process has noticed that its stream was killed")
+			}
+			return broken
+		},
 	}
 }
 
-// killStreams kills the cursors of all streams, or the operations that wait on them.
-func (r *Run) killStreams(ctx context.Context, cursors bool) error {
+// killStreams kills the cursors of all streams, or the operations that wait on them, and returns how many.
+func (r *Run) killStreams(ctx context.Context, cursors bool) (n int, err error) {
 	ops, err := r.cursors(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	admin := r.DB.Client().Database("admin")
 	for _, op := range ops {
@@ -58,10 +65,11 @@ func (r *Run) killStreams(ctx context.Context, cursors bool) error {
 			err = r.DB.RunCommand(ctx, bson.D{{Key: "killCursors", Value: prefix + "locks"}, {Key: "cursors", Value: bson.A{id}}}).Err()
 		}
 		if err != nil {
-			return err
+			return n, err
 		}
+		n++
 	}
-	return nil
+	return n, nil
 }
 
 // historyLost stops a process that waits, rolls the whole log over, and lets it go on: its stream can neither continue nor be

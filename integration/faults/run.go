@@ -237,8 +237,19 @@ func (r *Run) perform(ctx context.Context, res *Result) (err error) {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	if err := r.trouble(ctx, res); err != nil {
-		return err
+	var harness error
+	limit, cancel := context.WithTimeout(ctx, r.Length+r.Row.warm()+longest)
+	err = r.trouble(limit, res)
+	cancel()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, context.DeadlineExceeded):
+		r.Violate("stranded: the fault phase has not ended after %v: %v", r.Length+r.Row.warm()+longest, err)
+	case errors.Is(err, errEnded):
+		r.Violate("a process has ended by itself: %v", err)
+	case err != nil:
+		harness = err // the harm could not be done; what was broken until then shows all the same
 	}
 	r.Crew.stop(ctx)
 	r.Crew.close(ctx)
@@ -246,8 +257,14 @@ func (r *Run) perform(ctx context.Context, res *Result) (err error) {
 	r.judge(res)
 	_ = r.DB.Drop(ctx)
 	_ = client.Database(r.registerDB()).Drop(ctx)
+	if harness != nil && len(res.Violations) == 0 {
+		return harness
+	}
 	return ctx.Err()
 }
+
+// longest is how much longer than it was asked to last the fault phase may take: elections, and recoveries that are waited for.
+const longest = 4 * time.Minute
 
 // prepare makes indexes and registers.
 func (r *Run) prepare(ctx context.Context, client *mongo.Client) error {

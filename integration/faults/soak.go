@@ -26,8 +26,8 @@ type Performer interface {
 // ErrUnsound: a run has broken a promise.
 var ErrUnsound = errors.New("faults: promises were broken")
 
-// Soak runs all rows, and then all again, until each has had its runs. Runs that are in the file already are left out, whatever became
-// of them; a run that could not be made is not in it, and is made by the next Soak. It returns all results that the file then has
+// Soak runs all rows, and then all again, until each has had its runs. Runs that are in the file already are left out, unless they
+// were void; those are made again, as is a run that could not be made, which is not in it. It returns all results that the file then has
 // of these rows, and an error that matches [ErrUnsound] if one of them has a violation; nothing stops at the first.
 func Soak(ctx context.Context, p Performer, o SoakOptions) ([]Result, error) {
 	results, err := ReadResults(o.File)
@@ -35,7 +35,7 @@ func Soak(ctx context.Context, p Performer, o SoakOptions) ([]Result, error) {
 		return nil, err
 	}
 	has := func(row string, run int) bool {
-		return slices.ContainsFunc(results, func(r Result) bool { return r.Row == row && r.Run == run })
+		return slices.ContainsFunc(results, func(r Result) bool { return r.Row == row && r.Run == run && r.Void == "" })
 	}
 	var failed error
 	for run := 1; run <= o.Runs; run++ {

@@ -175,6 +175,9 @@ func TestHistoriesThatContradictThemselves(t *testing.T) {
 	require.Equal(t, Own, Check(e[1:], Options{})[0].Rule, "no call")
 	require.Equal(t, Own, Check(append(e, e[2]), Options{})[0].Rule, "granted twice")
 	require.Equal(t, Own, Check(append(e, e[0]), Options{})[0].Rule, "called twice")
+	failed := append(e[:2:2], Event{Kind: Failed, At: 3, Proc: 1, Call: 1})
+	require.Empty(t, Check(failed, Options{}))
+	require.Equal(t, Own, Check(append(failed, e[2]), Options{})[0].Rule, "granted after it had failed")
 	wide := append([]Event(nil), e...)
 	wide[2].Hi++
 	require.Equal(t, Own, Check(wide, Options{})[0].Rule, "more numbers than units")

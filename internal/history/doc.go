@@ -5,7 +5,8 @@
 // # What is proved
 //
 // A grant is trusted in a window: from the moment its caller had it in hand to the latest moment at which it knew that it
-// still had it. Trusted events say how far it could have relied on it without asking again; a release or a loss cuts that short.
+// still had it. Trusted events say how far it could have relied on it without asking again; a release cuts that short. A loss does not,
+// for the promise stands, unless somebody took locks away by hand (Options.Revoked).
 //
 //	exclusion   the units of windows that overlap are never more than the permits (I4)
 //	tokens      no number is granted twice; with one permit, windows are in the order of their numbers (I5)

@@ -99,7 +99,7 @@ func read(events []Event, opts Options) ([]*lockHistory, []Violation) {
 			continue
 		}
 		c := calls[key{e.Proc, e.Call}]
-		if c == nil || c.isGranted == (e.Kind == Granted || e.Kind == Failed) {
+		if c == nil || c.failed || c.isGranted == (e.Kind == Granted || e.Kind == Failed) {
 			bad = append(bad, violation(Own, []Event{e}, "process %d call %d: %s is out of order", e.Proc, e.Call, e.Kind))
 			continue
 		}

@@ -27,7 +27,7 @@ func TestTheTableOfThePage(t *testing.T) {
 	}
 	rows := append(faults.Rows(), moreRows()...)
 	for _, r := range rows {
-		require.True(t, slices.ContainsFunc(results, func(of faults.Result) bool { return of.Row == r.Name }), "no result of %s is kept", r.Name)
+		require.True(t, slices.ContainsFunc(results, func(of faults.Result) bool { return of.Row == r.Name && of.Void == "" }), "no result of %s is kept", r.Name)
 	}
 	page, err := os.ReadFile("../../../../docs/reliability.md")
 	require.NoError(t, err)
