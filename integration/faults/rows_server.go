@@ -74,7 +74,8 @@ func pausePrimary() Row {
 		About:  "the primary is stopped (SIGSTOP) until another serves, and some seconds more, and goes on, deposed",
 		Crew:   usual(0),
 		Strays: strays,
-		Bound:  30 * time.Second,
+		// As in lab/rows_network: an election of 10 s, and clients that learn of it by their deadlines, since no connection was closed.
+		Bound: 40 * time.Second,
 		Fault: func(ctx context.Context, r *Run) error {
 			return r.Rounds(ctx, time.Second, 3*time.Second, func(int) error {
 				primary, err := r.Set.WaitPrimary(ctx)

@@ -16,7 +16,7 @@ func diskFull() faults.Row {
 		Name:   "disk-full",
 		About:  "the primary's disk is filled, at which the server ends itself; later it is started again with room",
 		Deploy: small.deploy,
-		Bound:  15 * time.Second,
+		Bound:  20 * time.Second, // as when the primary is killed: an election of 10 s
 		Expect: unharmed,
 		Fault: func(ctx context.Context, r *faults.Run) error {
 			s := siteOf(r)

@@ -13,7 +13,7 @@ const afterLease = 5 * time.Second
 
 // failover is the longest gap that a lost primary may make: 10 to 12 s until the others take it for dead, up to 10 s more for the
 // election, and the writes after it, which take a heartbeat each for a while.
-const failover = 30 * time.Second
+const failover = 40 * time.Second
 
 // busyGate is why rows with hosts have a lower gate where nearly each wait has a ticket: three writes for each.
 const busyGate = "all packets go through this process, on the cores that servers and clients share, and short ticket delays triple the writes"
@@ -24,7 +24,7 @@ var networked = kind{network: true}
 func partitionPrimary() faults.Row {
 	return faults.Row{
 		Name:   "partition-primary",
-		About:  "the primary is cut off from all members and all clients until another serves, and comes back believing it is primary",
+		About:  "the primary is cut off from all members and all clients until another serves, and comes back",
 		Deploy: networked.deploy,
 		Crew:   faults.CrewOptions{Wrap: onHost},
 		Bound:  failover,

@@ -18,6 +18,10 @@ import (
 // EnvSeed is a seed for the runs, to repeat one. Without it the seed is the time.
 const EnvSeed = "FAIRLOCK_FAULTS_SEED"
 
+// mostTries is how often a run is made until one is not void. A void run is no evidence, for or against: the machine was busy with something
+// else. A machine that never carries the gate proves nothing, and fails.
+const mostTries = 3
+
 // Pass runs each row once, one after the other, since they need the machine for themselves. Each result is appended to .faults/short.jsonl in
 // integration/faults, beside what was kept of runs with violations.
 func Pass(t *testing.T, rows []faults.Row) {
@@ -38,9 +42,13 @@ func Pass(t *testing.T, rows []faults.Row) {
 	for _, row := range rows {
 		t.Run(row.Name, func(t *testing.T) {
 			logf = t.Logf
-			res, err := rn.Run(ctx, row, 1, seed, row.ShortLength())
-			require.NoError(t, err)
-			require.NoError(t, faults.AppendResult(filepath.Join(dir, "short.jsonl"), res))
+			var res faults.Result
+			for try := 1; try == 1 || try <= mostTries && res.Void != "" && len(res.Violations) == 0; try++ {
+				var err error
+				res, err = rn.Run(ctx, row, try, seed, row.ShortLength())
+				require.NoError(t, err)
+				require.NoError(t, faults.AppendResult(filepath.Join(dir, "short.jsonl"), res))
+			}
 			t.Logf("%d grants, %.0f/s before the fault, recoveries %v, %d lost, took %.1f s; %v", res.Grants, res.Rate, res.Recoveries, res.Lost, res.Took, res.Notes)
 			for _, v := range res.Violations {
 				t.Errorf("%s", v)
@@ -48,7 +56,7 @@ func Pass(t *testing.T, rows []faults.Row) {
 			if res.Kept != "" {
 				t.Errorf("seed %d; histories and logs are kept in %s", seed, res.Kept)
 			}
-			require.Empty(t, res.Void, "the run is void")
+			require.Empty(t, res.Void, "void in %d tries", mostTries)
 		})
 	}
 }
