@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -28,10 +27,13 @@ func killCursor() Row {
 					return err
 				}
 				r.Harm()
-				if n, err := r.killStreams(ctx, i%2 == 0); err != nil || n == 0 {
-					return errors.Join(err, fmt.Errorf("faults: %d streams were there to be killed", n))
+				n, err := r.killStreams(ctx, i%2 == 0)
+				if err != nil {
+					return err
 				}
-				r.Mark(Mark{What: "streams killed", Lock: extraLock(i)})
+				if n > 0 { // at this moment all may doze
+					r.Mark(Mark{What: "streams killed", Lock: extraLock(i)})
+				}
 				if err := procs[0].Resume(ctx, extraLock(i)); err != nil {
 					return err
 				}
@@ -41,7 +43,7 @@ func killCursor() Row {
 		Expect: func(r *Run) []string {
 			broken := noLosses(r)
 			if s, _ := r.Crew.stats(); s.StreamsFailed == 0 {
-				broken = append(broken, "no process has noticed that its stream was killed")
+				broken = append(broken, "no stream was killed, or no process has noticed")
 			}
 			return broken
 		},

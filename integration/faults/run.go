@@ -237,7 +237,6 @@ func (r *Run) perform(ctx context.Context, res *Result) (err error) {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	var harness error
 	limit, cancel := context.WithTimeout(ctx, r.Length+r.Row.warm()+longest)
 	err = r.trouble(limit, res)
 	cancel()
@@ -249,7 +248,7 @@ func (r *Run) perform(ctx context.Context, res *Result) (err error) {
 	case errors.Is(err, errEnded):
 		r.Violate("a process has ended by itself: %v", err)
 	case err != nil:
-		harness = err // the harm could not be done; what was broken until then shows all the same
+		return err // the harm could not be done, or not undone: nothing can be said
 	}
 	r.Crew.stop(ctx)
 	r.Crew.close(ctx)
@@ -257,9 +256,6 @@ func (r *Run) perform(ctx context.Context, res *Result) (err error) {
 	r.judge(res)
 	_ = r.DB.Drop(ctx)
 	_ = client.Database(r.registerDB()).Drop(ctx)
-	if harness != nil && len(res.Violations) == 0 {
-		return harness
-	}
 	return ctx.Err()
 }
 
