@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,15 +35,18 @@ func TestCloseLeavesNoCursor(t *testing.T) {
 	}
 	require.NoError(t, held.Unlock(ctx))
 	require.NoError(t, m.Close(ctx))
-	var open []bson.M
-	eventually(t, "cursors closed", func() bool {
-		cur, err := b.db.Client().Database("admin").Aggregate(ctx, mongo.Pipeline{
-			{{Key: "$currentOp", Value: bson.D{{Key: "allUsers", Value: true}, {Key: "idleCursors", Value: true}}}},
-			{{Key: "$match", Value: bson.D{{Key: "ns", Value: b.db.Name() + ".fairlock.locks"}}}},
-		})
-		require.NoError(t, err)
-		open = nil
-		require.NoError(t, cur.All(ctx, &open))
-		return len(open) == 0
+	eventually(t, "cursors closed", func() bool { return b.operations(ctx) == 0 })
+}
+
+// operations is how many operations and idle cursors the server has on the locks collection, of those to which more applies.
+func (b *bed) operations(ctx context.Context, more ...bson.E) int {
+	b.t.Helper()
+	cur, err := b.db.Client().Database("admin").Aggregate(ctx, mongo.Pipeline{
+		{{Key: "$currentOp", Value: bson.D{{Key: "allUsers", Value: true}, {Key: "idleCursors", Value: true}}}},
+		{{Key: "$match", Value: append(bson.D{{Key: "ns", Value: b.db.Name() + ".fairlock.locks"}}, more...)}},
 	})
+	require.NoError(b.t, err)
+	var open []bson.M
+	require.NoError(b.t, cur.All(ctx, &open))
+	return len(open)
 }

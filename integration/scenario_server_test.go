@@ -177,17 +177,7 @@ func TestScenarioCursorsDoNotPileUp(t *testing.T) {
 	held, err := holder.Lock(ctx, "x")
 	require.NoError(t, err)
 	cursors := func() int {
-		cur, err := b.db.Client().Database("admin").Aggregate(ctx, bson.A{
-			bson.D{{Key: "$currentOp", Value: bson.D{{Key: "idleCursors", Value: true}, {Key: "allUsers", Value: true}}}},
-			bson.D{{Key: "$match", Value: bson.D{
-				{Key: "ns", Value: b.coll("locks").Database().Name() + ".fairlock.locks"},
-				{Key: "cursor", Value: bson.D{{Key: "$exists", Value: true}}},
-			}}},
-		})
-		require.NoError(t, err)
-		var all []bson.M
-		require.NoError(t, cur.All(ctx, &all))
-		return len(all)
+		return b.operations(ctx, bson.E{Key: "cursor", Value: bson.D{{Key: "$exists", Value: true}}})
 	}
 	for i := range 12 {
 		m := b.manager(fairlock.Config{})

@@ -18,8 +18,8 @@ import (
 // stop the queue of the others.
 
 const (
-	// mostNumber bounds numbers and counts: the sum of any four does not overflow. Numbers begin near 2^51.
-	mostNumber = int64(1) << 60
+	// MostNumber bounds numbers and counts: the sum of any four does not overflow. Numbers begin near 2^51.
+	MostNumber = int64(1) << 60
 	// MostLease bounds durations in documents, far above what Config allows.
 	MostLease = 24 * time.Hour
 	// mostText is the longest label, in bytes; more of it is not read.
@@ -86,9 +86,9 @@ func (v *View) check() error {
 		return bad("schema version is %d, this fairlock knows %d: a newer one has written it", v.Version, SchemaVersion)
 	case v.Kind == "" || len(v.Kind) > mostText:
 		return bad("kind has %d bytes, must have 1 to %d", len(v.Kind), mostText)
-	case v.Permits < 1 || v.Permits > mostNumber:
+	case v.Permits < 1 || v.Permits > MostNumber:
 		return bad("permits is %d, must be at least 1", v.Permits)
-	case v.Settled < 0 || v.Issued < v.Settled || v.Issued > mostNumber:
+	case v.Settled < 0 || v.Issued < v.Settled || v.Issued > MostNumber:
 		return bad("issued is %d and settled %d, must be 0 <= settled <= issued", v.Issued, v.Settled)
 	case v.Frontier < v.Settled+1 || v.Frontier > v.Issued+v.Permits:
 		return bad("frontier is %d, must be above settled %d and at most permits %d above issued %d", v.Frontier, v.Settled, v.Permits, v.Issued)
@@ -138,7 +138,7 @@ func equalInteger(v bson.RawValue) (int64, bool) {
 	if n, ok := Integer(v); ok {
 		return n, true
 	}
-	if f, ok := v.DoubleOK(); ok && f == math.Trunc(f) && math.Abs(f) <= float64(mostNumber) {
+	if f, ok := v.DoubleOK(); ok && f == math.Trunc(f) && math.Abs(f) <= float64(MostNumber) {
 		return int64(f), true
 	}
 	if d, ok := v.Decimal128OK(); ok {
@@ -154,7 +154,7 @@ func wholeDecimal(d bson.Decimal128) (int64, bool) {
 	}
 	v := n.Int64()
 	for ; exp > 0 && v != 0; exp-- {
-		if v > mostNumber || v < -mostNumber {
+		if v > MostNumber || v < -MostNumber {
 			return 0, false
 		}
 		v *= 10
@@ -182,8 +182,8 @@ func decodeTicket(raw bson.Raw) (Ticket, error) {
 	bad := func(rule string, args ...any) (Ticket, error) {
 		return Ticket{}, Malformed("ticket", id.Lock, "%d: %s", id.Lo, fmt.Sprintf(rule, args...))
 	}
-	if t.Hi, ok = Integer(raw.Lookup("hi")); !ok || id.Lo < 1 || t.Hi < id.Lo || t.Hi > mostNumber {
-		return bad("hi is %d, must be at least lo and at most %d", t.Hi, mostNumber)
+	if t.Hi, ok = Integer(raw.Lookup("hi")); !ok || id.Lo < 1 || t.Hi < id.Lo || t.Hi > MostNumber {
+		return bad("hi is %d, must be at least lo and at most %d", t.Hi, MostNumber)
 	}
 	tomb, err := raw.LookupErr("tomb")
 	t.Tomb = err == nil
@@ -199,7 +199,7 @@ func decodeTicket(raw bson.Raw) (Ticket, error) {
 	if t.Weight, _ = Integer(raw.Lookup("weight")); t.Weight < 1 || t.Weight > t.Range().Units() {
 		t.Weight = 1
 	}
-	if t.Arrival, _ = Integer(raw.Lookup("arrival")); t.Arrival < 0 || t.Arrival > mostNumber {
+	if t.Arrival, _ = Integer(raw.Lookup("arrival")); t.Arrival < 0 || t.Arrival > MostNumber {
 		t.Arrival = 0
 	}
 	if t.Passed, _ = Integer(raw.Lookup("passed")); t.Passed < 0 || t.Passed > t.Hi {

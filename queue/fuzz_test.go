@@ -57,11 +57,11 @@ func FuzzDecodeTicket(f *testing.F) {
 		require.True(t, ok && own)
 		require.Equal(t, at, k.ID)
 		units := k.Range().Units()
-		require.True(t, 1 <= units && units <= mostNumber && 1 <= k.Weight && k.Weight <= units)
+		require.True(t, 1 <= units && units <= MostNumber && 1 <= k.Weight && k.Weight <= units)
 		require.True(t, 0 <= k.Passed && k.Passed <= k.Hi)
 		require.True(t, k.Tomb == (k.Session == ""))
 		require.LessOrEqual(t, len(k.Labels), MaxLabels)
-		for _, r := range Subtract(Range{1, mostNumber}, []Range{k.Range()}) {
+		for _, r := range Subtract(Range{1, MostNumber}, []Range{k.Range()}) {
 			require.True(t, r.Lo <= r.Hi)
 		}
 	})

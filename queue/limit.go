@@ -43,8 +43,8 @@ func excess(issued, frontier int64, done []Range) int64 {
 	return n
 }
 
-// refusal is why an arrival that agrees in shape was given nothing by the document that v shows.
-func (a Arrival) refusal(name string, v View) error {
+// Refusal is why an arrival that agrees in shape was given nothing by the document that v shows, with its Done.
+func (a Arrival) Refusal(name string, v View) error {
 	if excess := v.Excess(); a.Limit > 0 && excess+a.Units > a.Limit {
 		return &TooManyWaitersError{
 			Name: name, Limit: a.Limit, Waiting: max(excess, 0), Everywhere: true, Room: max(a.Limit-excess, 0),

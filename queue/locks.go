@@ -24,7 +24,7 @@ func (c *Collections) Enqueue(ctx context.Context, name string, shape Shape, a A
 		p, admitted, err = c.arrive(ctx, name, shape, a, withinLimit(a))
 	}
 	if err == nil && !admitted {
-		err = a.refusal(name, p.View)
+		err = a.Refusal(name, p.View)
 	}
 	return p, c.blame(ctx, name, err)
 }

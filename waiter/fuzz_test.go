@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/fairlock/fairlock/queue"
 )
 
 // FuzzDecodeEvent: whatever bytes a stream delivers, an event that is passed on shows numbers that a lock document can have.
@@ -26,7 +28,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		if !ok || e.Deleted {
 			return
 		}
-		require.True(t, -1 <= e.Settled && e.Settled < e.Frontier && e.Frontier <= mostNumber)
-		require.True(t, 0 <= e.Reached && e.Reached <= mostNumber)
+		require.True(t, -1 <= e.Settled && e.Settled < e.Frontier && e.Frontier <= queue.MostNumber)
+		require.True(t, 0 <= e.Reached && e.Reached <= queue.MostNumber)
 	})
 }

@@ -143,9 +143,6 @@ func (s *mongoStream) Next(ctx context.Context) ([]Event, error) {
 	}
 }
 
-// mostNumber is far above every number that fairlock issues, so that sums do not overflow.
-const mostNumber = int64(1) << 60
-
 // decodeEvent reads an event of a document with the form of a lock's; ok is false of any other.
 func decodeEvent(raw bson.Raw) (e Event, ok bool) {
 	if raw.Validate() != nil { // a lookup in broken bytes can panic
@@ -173,7 +170,7 @@ func decodeEvent(raw bson.Raw) (e Event, ok bool) {
 			return -1, nil
 		}
 		n, ok := queue.Integer(v)
-		if !ok || n < 0 || n > mostNumber {
+		if !ok || n < 0 || n > queue.MostNumber {
 			return 0, queue.ErrMalformed
 		}
 		return n, nil

@@ -85,10 +85,7 @@ func (st *state) arrive(name string, shape queue.Shape, a queue.Arrival, try boo
 	case repeat:
 		issued = true
 	case !try && a.Limit > 0 && view.Excess()+a.Units > a.Limit:
-		full := &queue.TooManyWaitersError{
-			Name: name, Limit: a.Limit, Waiting: max(view.Excess(), 0), Everywhere: true, Room: max(a.Limit-view.Excess(), 0),
-		}
-		return queue.Place{}, false, false, full
+		return queue.Place{}, false, false, a.Refusal(name, view)
 	case !try || l.Issued+a.Units <= l.Frontier:
 		if l.Settled == l.Issued {
 			l.graceMS = 0
