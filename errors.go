@@ -63,6 +63,8 @@ const (
 	LostMaxHold
 	// LostClosed: the manager was closed while the lock was held.
 	LostClosed
+	// LostOther: another lock of the same [Set] was lost.
+	LostOther
 )
 
 // String returns the reason in words.
@@ -80,6 +82,8 @@ func (r LossReason) String() string {
 		return "maximum hold reached"
 	case LostClosed:
 		return "manager closed"
+	case LostOther:
+		return "another lock of the set was lost"
 	}
 	return "unknown reason"
 }

@@ -40,9 +40,22 @@ func (l *Lock) start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if d := l.claim.opts.maxHold; d > 0 {
-		l.holdUntil = l.line.m.clock.Now().Add(d)
-		l.holdTimer = time.AfterFunc(d, l.holdOver)
+		l.limitHoldLocked(d)
 	}
+}
+
+// limitHold is [MaxHold] for a lock that has none yet.
+func (l *Lock) limitHold(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost == nil && !l.released {
+		l.limitHoldLocked(d)
+	}
+}
+
+func (l *Lock) limitHoldLocked(d time.Duration) {
+	l.holdUntil = l.line.m.clock.Now().Add(d)
+	l.holdTimer = time.AfterFunc(d, l.holdOver)
 }
 
 // trusted is the rule of trust (I4): the session has been trusted without a break since the grant, and the ticket stands or
