@@ -65,7 +65,7 @@ func (m *Manager) options(ctx context.Context, name string, opts []Option) (*opt
 	if err := ValidateName(name); err != nil {
 		return nil, err
 	}
-	o := &options{parent: ctx, ask: oneOf}
+	o := &options{parent: ctx, ask: mutex}
 	for _, opt := range opts {
 		if err := opt(o); err != nil {
 			return nil, err
@@ -73,6 +73,14 @@ func (m *Manager) options(ctx context.Context, name string, opts []Option) (*opt
 	}
 	return o, nil
 }
+
+// demand is what a call asks for: units of a lock of some shape.
+type demand struct {
+	shape queue.Shape
+	units int64
+}
+
+var mutex = demand{queue.Mutex, 1}
 
 func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool) (*Lock, error) {
 	if err := ctx.Err(); err != nil {
@@ -85,12 +93,12 @@ func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool
 		}
 		defer m.calls.Add(-1)
 	}
-	l, err := m.enter(name, o.ask.Shape)
+	l, err := m.enter(name, o.ask.shape)
 	if err != nil {
 		return nil, err
 	}
 	defer m.tasks.done()
-	c := &claim{units: o.ask.Units, try: try, opts: o, ready: make(chan struct{})}
+	c := &claim{units: o.ask.units, try: try, opts: o, ready: make(chan struct{})}
 	l.mu.Lock()
 	l.calls++
 	c.call = l.calls
@@ -159,7 +167,7 @@ func (l *line) abandonLocked(c *claim) {
 func (l *line) try(c *claim) {
 	busy := l.asking || len(l.pending) > 0
 	for _, r := range l.runs {
-		busy = busy || l.shape.Permits == 1 || r.waits()
+		busy = busy || l.exclusive() || r.waits()
 	}
 	if busy {
 		l.failLocked(c, fmt.Errorf("fairlock: lock %q: %w", l.name, ErrBusy))

@@ -19,7 +19,7 @@ func (l *line) learnLocked(v queue.View) (granted int64) {
 		l.shown = max(l.shown, v.Frontier)
 	}
 	frontier := v.Frontier
-	if l.shape.Permits == 1 && v.Settled >= 0 {
+	if l.exclusive() && v.Settled >= 0 {
 		// The frontier also passes over numbers that were settled out of order, and ours may be one of them (its session
 		// was ended by hand). With one permit settled says the same without that doubt: the head is the number after it.
 		frontier = v.Settled + 1
@@ -66,7 +66,7 @@ func (l *line) admitRun(r *run) (granted int64) {
 // before it are settled, and nobody else's lies inside the run. Whatever number of it is the lowest one left, nobody can be
 // admitted before that one is settled. The caller holds mu.
 func (l *line) capacity(r *run) int64 {
-	if l.shape.Permits == 1 && r.granted {
+	if l.exclusive() && r.granted {
 		return 1
 	}
 	return r.admitted(l.frontier, l.m.clock.Now())
@@ -75,7 +75,7 @@ func (l *line) capacity(r *run) int64 {
 // settleSpare gives back what is left of a run's capacity when nobody in it waits for it: with several permits, who was granted
 // last can need less than those who left. With one permit there is never anything left. The caller holds mu.
 func (l *line) settleSpare(r *run) *settling {
-	if l.shape.Permits == 1 || r.inUse == 0 || r.inUse >= l.capacity(r) {
+	if l.exclusive() || r.inUse == 0 || r.inUse >= l.capacity(r) {
 		return nil
 	}
 	return l.settleIdle(r)
@@ -106,6 +106,25 @@ func (l *line) release(c *claim) *settling {
 	return s
 }
 
+// shrink gives back n of the units of a claim that is granted and has more, the last ones, so that its token stays. It returns
+// the settling of their numbers if it is written now. The caller holds mu.
+func (l *line) shrink(c *claim, n int64) *settling {
+	r := c.run
+	c.units -= n
+	c.num.Hi -= n
+	r.inUse -= n
+	if r.gone {
+		return nil // void: given back already
+	}
+	s := l.settleIdle(r)
+	l.admitRun(r)
+	if s == nil {
+		s = l.settleSpare(r)
+	}
+	l.admitLocked()
+	return s
+}
+
 // settleIdle gives back the numbers that nobody uses, once no claim of the run waits: until then they are capacity that the
 // next of ours would get anyway, so nobody else is delayed by keeping them. The caller holds mu.
 func (l *line) settleIdle(r *run) *settling {
@@ -126,7 +145,7 @@ func (l *line) settleIdle(r *run) *settling {
 	if r.inUse == 0 {
 		s.drop = r.arrivals
 		l.removeRun(r)
-		if l.shape.Permits == 1 && r.granted { // see capacity: nothing was left before what follows the run
+		if l.exclusive() && r.granted { // see capacity: nothing was left before what follows the run
 			s.opens = r.Hi + 1
 			s.front = len(idle) == 1
 		}

@@ -35,6 +35,9 @@ type line struct {
 	lastErr  error      // newest failure of a call, to tell callers whose time runs out
 }
 
+// exclusive reports whether the lock is a mutex: one permit, for ever. A semaphore of one permit may be given more.
+func (l *line) exclusive() bool { return l.shape == queue.Mutex }
+
 // ask sends the pending claims' enqueue, if there are any and none is on its way. The caller holds mu.
 func (l *line) ask() {
 	if l.asking {
@@ -328,7 +331,7 @@ func (l *line) firstBlocked() *run {
 		}
 		// With one permit a run that has it passes it on by itself. With more, leaving claims of the run can help too, but
 		// not only they, until all of it is admitted.
-		if l.shape.Permits == 1 && l.capacity(r) < r.claims[r.next].units || l.shape.Permits > 1 && l.frontier < r.Hi {
+		if l.exclusive() && l.capacity(r) < r.claims[r.next].units || !l.exclusive() && l.frontier < r.Hi {
 			return r
 		}
 	}
@@ -346,6 +349,6 @@ func (l *line) target() (reaper.Target, bool) {
 	return reaper.Target{
 		Name: l.name, Below: r.lowestOpen(), Ahead: max(r.arrivals[0].index-l.reached-1, 0),
 		// With several permits a queue can move past a dead holder.
-		Moving: l.shape.Permits == 1 && l.m.watcher.Dozes(l.name),
+		Moving: l.exclusive() && l.m.watcher.Dozes(l.name),
 	}, true
 }

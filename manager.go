@@ -179,7 +179,7 @@ func (m *Manager) sweepRight(ctx context.Context) (bool, []reaper.Target) {
 	if lock != nil && lock.Err() == nil {
 		return true, nil
 	}
-	lock, err := m.acquire(ctx, sweepName, &options{parent: ctx, label: "sweep", ask: oneOf}, true)
+	lock, err := m.acquire(ctx, sweepName, &options{parent: ctx, label: "sweep", ask: mutex}, true)
 	if err != nil {
 		return false, []reaper.Target{{Name: sweepName, Below: 1<<63 - 1}}
 	}

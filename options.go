@@ -6,7 +6,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fairlock/fairlock/internal/parts"
 	"github.com/fairlock/fairlock/queue"
 )
 
@@ -18,22 +17,7 @@ type options struct {
 	maxWait time.Duration   // 0: no limit but the caller's context
 	maxHold time.Duration   // 0: no limit
 	parent  context.Context // of the call, for its values
-	ask     parts.Ask
-}
-
-// oneOf is what a call asks for if it does not say: a mutex.
-var oneOf = parts.Ask{Shape: queue.Mutex, Units: 1}
-
-// Asking makes a call ask for units of a lock of several permits. Only this module can make a parts.Ask: it is there for the
-// simulator.
-func Asking(ask parts.Ask) Option {
-	return func(o *options) error {
-		if ask.Units < 1 || ask.Units > ask.Shape.Permits {
-			return invalidOption("Asking", ask.Units, "must be from 1 to the permits of a "+ask.Shape.String())
-		}
-		o.ask = ask
-		return nil
-	}
+	ask     demand
 }
 
 // Label names this acquisition for people, in [Manager.Inspect] and on the command line. At most 255 bytes of

@@ -79,7 +79,7 @@ func (l *line) voidArrival(r *run, a *arrival) {
 	}
 	r.claims, r.next = keep, 0
 	back := queue.Range{Lo: max(a.Lo, r.Lo), Hi: a.Hi} // below r.Lo all is given back, and forgotten
-	if wasHeld && l.shape.Permits == 1 {
+	if wasHeld && l.exclusive() {
 		// All before the held number is over, and goes back with it: the rest of the run is not the head before that is
 		// settled, Margin from now, and is then by that fact.
 		back.Lo = r.Lo

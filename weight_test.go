@@ -106,15 +106,15 @@ func TestLineAgainstModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(b *bed) { b.againstModel(1, rand.New(rand.NewPCG(seed, 1))) })
+			bubble(t, func(b *bed) { b.againstModel(queue.Mutex, rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
 }
 
-func (b *bed) againstModel(permits int64, rnd *rand.Rand) {
+func (b *bed) againstModel(shape queue.Shape, rnd *rand.Rand) {
 	procs := []*proc{b.proc(), b.proc(), b.proc()}
+	permits := shape.Permits
 	m := model{permits: permits}
-	shape := queue.Shape{Kind: "test", Permits: permits}
 	check := func(step string) {
 		used := m.admit()
 		require.LessOrEqual(b.t, used, permits)
@@ -147,6 +147,13 @@ func (b *bed) againstModel(permits int64, rnd *rand.Rand) {
 			u := m.line[rnd.IntN(len(m.line))]
 			if n < 8 {
 				u = m.line[0]
+			}
+			if u.held && u.units > 1 && rnd.IntN(2) == 0 {
+				back := 1 + rnd.Int64N(u.units-1)
+				u.units -= back
+				require.NoError(b.t, u.a.lock.Release(b.ctx, back))
+				check(fmt.Sprintf("%d: %d given back of %d", step, back, u.units+back))
+				continue
 			}
 			m.remove(u)
 			if u.held {

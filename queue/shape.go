@@ -12,6 +12,23 @@ type Kind string
 // KindMutex is the lock of one holder: permits 1, every number of weight 1.
 const KindMutex Kind = "mutex"
 
+// KindSemaphore is a counting semaphore: permits units, each number of weight 1.
+const KindSemaphore Kind = "semaphore"
+
+// KindRW is a fair read/write lock: a reader has weight 1, a writer that of all permits.
+const KindRW Kind = "rw"
+
+// Readers is how many can read at a time under a lock of KindRW, and so what a writer takes. A writer uses up that many numbers, so it
+// must stay near numbersPerMilli: a million numbers a second are the most for which tokens go on increasing when a document
+// is dropped (see baseExpr), and are a thousand writers a second.
+const Readers = 1024
+
+// RW is the shape of a fair read/write lock.
+var RW = Shape{Kind: KindRW, Permits: Readers}
+
+// MostPermits bounds the permits of a semaphore, for the same reason.
+const MostPermits = 10_000
+
 // Shape is what all users of one lock must agree on.
 type Shape struct {
 	Kind    Kind

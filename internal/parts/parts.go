@@ -11,12 +11,6 @@ import (
 	"github.com/fairlock/fairlock/waiter"
 )
 
-// Ask is what a call asks for: units of a lock of that shape.
-type Ask struct {
-	Shape queue.Shape
-	Units int64
-}
-
 // Parts are what a manager is made of. All but Chance are required.
 type Parts struct {
 	Clock    clock.Clock

@@ -196,7 +196,7 @@ func (r *planner) locks() {
 	for i := range 1 + r.IntN(3) {
 		shape := queue.Mutex
 		if r.chance(0.35) {
-			shape = queue.Shape{Kind: "pool", Permits: int64(2 + r.IntN(3))}
+			shape = queue.Shape{Kind: queue.KindSemaphore, Permits: int64(2 + r.IntN(3))}
 		}
 		r.p.Locks = append(r.p.Locks, LockPlan{Name: string(rune('a' + i)), Shape: shape})
 	}

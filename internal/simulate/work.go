@@ -7,7 +7,7 @@ import (
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/internal/history"
-	"github.com/fairlock/fairlock/internal/parts"
+	"github.com/fairlock/fairlock/queue"
 )
 
 // work does a job in the process that is in its slot then, if there is one.
@@ -44,19 +44,15 @@ func (c *caller) call() {
 		ctx, cancel = context.WithTimeout(ctx, j.Cancel)
 	}
 	defer cancel()
-	opts := []fairlock.Option{fairlock.Asking(parts.Ask{Shape: c.lock.Shape, Units: j.Units})}
+	var opts []fairlock.Option
 	if j.MaxWait > 0 {
 		opts = append(opts, fairlock.MaxWait(j.MaxWait))
 	}
 	if j.MaxHold > 0 {
 		opts = append(opts, fairlock.MaxHold(j.MaxHold))
 	}
-	take := p.m.Lock
-	if j.Try {
-		take = p.m.TryLock
-	}
 	c.tell(history.Event{Kind: history.Call, At: p.w.now(), Lock: c.lock.Name, Units: j.Units, Permits: c.lock.Shape.Permits})
-	lock, err := take(ctx, c.lock.Name, opts...)
+	lock, err := c.take(ctx, opts)
 	if !p.runs() {
 		return
 	}
@@ -66,6 +62,25 @@ func (c *caller) call() {
 	}
 	c.tell(history.Event{Kind: history.Granted, At: p.w.now(), Lo: lock.Token(), Hi: lock.Token() + j.Units - 1})
 	c.hold(lock)
+}
+
+// take is the call.
+func (c *caller) take(ctx context.Context, opts []fairlock.Option) (*fairlock.Lock, error) {
+	m, l, units := c.p.m, c.lock, c.job.Units
+	if l.Shape == queue.Mutex {
+		if c.job.Try {
+			return m.TryLock(ctx, l.Name, opts...)
+		}
+		return m.Lock(ctx, l.Name, opts...)
+	}
+	s, err := m.Semaphore(l.Name, l.Shape.Permits)
+	if err != nil {
+		return nil, err
+	}
+	if c.job.Try {
+		return s.TryAcquire(ctx, units, opts...)
+	}
+	return s.Acquire(ctx, units, opts...)
 }
 
 // hold uses the lock for as long as the job says, looking at it now and then, and gives it back.
