@@ -48,7 +48,7 @@ func (m *Manager) Do(ctx context.Context, name string, fn func(context.Context) 
 	if err != nil {
 		return err
 	}
-	held, cancel := context.WithCancelCause(ctx)
+	held, cancel := context.WithCancelCause(lock.mark(ctx))
 	under := lock.Context()
 	stop := context.AfterFunc(under, func() { cancel(context.Cause(under)) })
 	defer func() {
@@ -85,6 +85,11 @@ var mutex = demand{queue.Mutex, 1}
 func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool) (*Lock, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &waitError{name: name, cause: err}
+	}
+	if !try {
+		if err := m.reentry(ctx, name, d); err != nil {
+			return nil, err
+		}
 	}
 	began := time.Now()
 	if !try {

@@ -31,6 +31,11 @@ var (
 	ErrInvalidOption = errors.New("fairlock: invalid option")
 	// ErrClosed: the manager was closed, before or during the call.
 	ErrClosed = errors.New("fairlock: manager closed")
+	// ErrReentrant: the context is that of the very lock that is asked for, so the call would wait for itself. It is not
+	// noticed when the context is another one.
+	ErrReentrant = errors.New("fairlock: lock is held by the caller")
+	// ErrUpgrade: the context is that of a read lock, and the same lock is asked for to write.
+	ErrUpgrade = errors.New("fairlock: a read lock cannot be made a write lock")
 	// ErrServer: the deployment cannot carry fairlock (too old, or not reachable); the message says why.
 	ErrServer = errors.New("fairlock: server not suitable")
 )

@@ -79,7 +79,7 @@ func (l *Lock) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(l.parent))
+		l.ctx, l.cancel = context.WithCancelCause(l.mark(context.WithoutCancel(l.parent)))
 		switch {
 		case l.lost != nil:
 			l.cancel(l.lost)

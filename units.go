@@ -3,6 +3,8 @@ package fairlock
 import (
 	"context"
 	"fmt"
+
+	"github.com/fairlock/fairlock/queue"
 )
 
 // Units is how many units are held: 1 of a mutex and of a read lock, all that there are of a write lock, and of a semaphore as many as were
@@ -26,6 +28,9 @@ func (l *Lock) Release(ctx context.Context, n int64) error {
 		err = ErrUnlocked
 	}
 	l.mu.Unlock()
+	if err == nil && l.line.shape.Kind != queue.KindSemaphore {
+		err = invalidOption("Release", n, "must be of a semaphore; Unlock gives back a "+string(l.line.shape.Kind))
+	}
 	if err == nil && (n < 1 || n >= l.claim.units) {
 		err = invalidOption("Release", n, fmt.Sprintf("must be at least 1 and less than the %d units held", l.claim.units))
 	}

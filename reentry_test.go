@@ -1,0 +1,67 @@
+package fairlock
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestALockUnderItsOwnContextIsRefused(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, q := b.proc(), b.proc()
+		l := p.lock("x")
+		_, err := p.Lock(l.Context(), "x")
+		require.ErrorIs(b.t, err, ErrReentrant)
+		other, err := p.Lock(l.Context(), "y")
+		require.NoError(b.t, err)
+		_, err = p.Lock(other.Context(), "x")
+		require.ErrorIs(b.t, err, ErrReentrant, "further out")
+		_, err = p.TryLock(l.Context(), "x")
+		require.ErrorIs(b.t, err, ErrBusy)
+		b.unlock(other)
+		waits := b.attempt(func(context.Context) (*Lock, error) { return q.Lock(l.Context(), "x") })
+		require.False(b.t, waits.over(), "another manager is another caller")
+		b.unlock(l)
+		require.ErrorIs(b.t, waits.failed(), context.Canceled, "its context was that of the lock")
+		err = p.Do(b.ctx, "x", func(ctx context.Context) error {
+			_, err := p.Lock(ctx, "x")
+			return err
+		})
+		require.ErrorIs(b.t, err, ErrReentrant)
+	})
+}
+
+func TestReadLocksAreNotUpgraded(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		rw, err := p.RWLock("x")
+		require.NoError(b.t, err)
+		r, err := rw.RLock(b.ctx)
+		require.NoError(b.t, err)
+		_, err = rw.Lock(r.Context())
+		require.ErrorIs(b.t, err, ErrUpgrade)
+		_, err = rw.RLock(r.Context())
+		require.ErrorIs(b.t, err, ErrReentrant, "behind a writer who waits it would wait for itself")
+		b.unlock(r)
+		w, err := rw.Lock(b.ctx)
+		require.NoError(b.t, err)
+		_, err = rw.RLock(w.Context())
+		require.ErrorIs(b.t, err, ErrReentrant)
+		b.unlock(w)
+	})
+}
+
+func TestSemaphoreUnderItsOwnContext(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		s, err := p.Semaphore("x", 2)
+		require.NoError(b.t, err)
+		one, err := s.Acquire(b.ctx, 1)
+		require.NoError(b.t, err)
+		two, err := s.Acquire(one.Context(), 1)
+		require.NoError(b.t, err)
+		b.unlock(one)
+		b.unlock(two)
+	})
+}
