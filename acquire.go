@@ -87,7 +87,7 @@ func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool
 		return nil, &waitError{name: name, cause: err}
 	}
 	if !try {
-		if err := m.reentry(ctx, name, d); err != nil {
+		if err := m.reentry(ctx, name, o.ask); err != nil {
 			return nil, err
 		}
 	}
