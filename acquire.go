@@ -203,7 +203,7 @@ func (l *line) tryNow(c *claim, before int64) error {
 		return err
 	}
 	sent := m.clock.Now()
-	place, err := l.arrive(c.units, 0, func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
+	place, err := l.arrive(c.units, c.units, 0, func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
 		place, admitted, err := m.queue.Try(ctx, l.name, l.shape, a)
 		if err == nil && !admitted {
 			err = fmt.Errorf("fairlock: lock %q: %w", l.name, ErrBusy)

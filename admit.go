@@ -9,14 +9,32 @@ import (
 // learnLocked takes in what a majority-committed lock document said. The caller holds mu.
 func (l *line) learnLocked(v queue.View) (granted int64) {
 	l.reached = max(l.reached, v.Reached)
+	if v.Forced > 0 {
+		l.forcedLocked(v.Forced)
+	}
+	l.looksLocked(v)
 	for _, r := range l.runs { // voidLocked replaces l.runs, this walk goes on over the old one
 		// A number that we have not settled is settled: somebody else did it, or the document was made anew.
-		if v.Settled >= r.lowestOpen() {
+		switch {
+		case v.Settled < r.lowestOpen():
+		case v.Settled >= r.Hi:
 			l.voidLocked(r, LostSettled)
+		default:
+			l.voidClaims(r, LostSettled, []queue.Range{{Lo: r.Lo, Hi: v.Settled}})
 		}
+	}
+	if v.Request != nil {
+		l.requestedLocked(*v.Request)
+	}
+	if v.Permits > 0 && l.shape.Kind == queue.KindSemaphore {
+		l.managed.Store(v.Managed)
+		l.refuseBig(v)
 	}
 	if v.Settled >= 0 {
 		l.shown = max(l.shown, v.Frontier)
+	}
+	if l.looking {
+		return 0
 	}
 	frontier := v.Frontier
 	if l.exclusive() && v.Settled >= 0 {

@@ -35,8 +35,11 @@ func (m *Manager) oldNames() []string {
 	var names []string
 	for _, l := range m.allLines() {
 		l.mu.Lock()
-		if len(l.runs) > 0 && l.runs[0].arrivals[0].sent < limit && (l.runs[0].inUse > 0 || !l.watched) {
-			names = append(names, l.name)
+		if len(l.runs) > 0 && (l.runs[0].inUse > 0 || !l.watched) {
+			// Of one that has no arrival left all numbers are settled, by others.
+			if a := l.runs[0].arrivals; len(a) > 0 && a[0].sent < limit {
+				names = append(names, l.name)
+			}
 		}
 		l.mu.Unlock()
 	}

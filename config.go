@@ -13,6 +13,12 @@ type Config struct {
 	// call one of its own. At most 255 bytes of valid UTF-8. Defaults to the name of the program.
 	Label string
 
+	// LockDelay is how long nobody is admitted after a lock was lost, in addition to the rest of its lease: for resources that cannot check tokens, and
+	// for work that goes on for a while after its process is gone, such as a query that a server still runs. A lock that is given back
+	// by Unlock, or by Close, has no delay, nor one that was unlocked by force. It is the holder's own: each process names the delay for
+	// the locks that it takes. From 0 to 1 h. Defaults to 0.
+	LockDelay time.Duration
+
 	// Logger receives what an operator may want to know: sessions lost, streams reopened, the dead cleared. It receives names of
 	// locks and labels of processes, and never documents. The same failure is logged once a minute. Defaults to discarding.
 	Logger *slog.Logger
@@ -98,6 +104,8 @@ func (c *Config) withDefaults() (Config, error) {
 		return cfg, invalidOption("Config.PollInterval", cfg.PollInterval, "must be from 5ms to 10s")
 	case cfg.TicketDelay < 0 || cfg.TicketDelay > time.Second || cfg.TicketDelay > cfg.TTL/4:
 		return cfg, invalidOption("Config.TicketDelay", cfg.TicketDelay, "must be from 0 to 1s and at most a quarter of TTL "+cfg.TTL.String())
+	case cfg.LockDelay < 0 || cfg.LockDelay > time.Hour:
+		return cfg, invalidOption("Config.LockDelay", cfg.LockDelay, "must be from 0 to 1h")
 	case cfg.MaxCalls < 0:
 		return cfg, invalidOption("Config.MaxCalls", cfg.MaxCalls, "must not be negative")
 	case cfg.MaxWaiters < 0:
@@ -109,3 +117,9 @@ func (c *Config) withDefaults() (Config, error) {
 	}
 	return cfg, checkLabel(cfg.Label)
 }
+
+// lease is the lease as others see it. The delay is a part of it in which its holder trusts it no more.
+func (c *Config) lease() time.Duration { return c.TTL + c.LockDelay }
+
+// rest is the time between the end of a holder's trust and the first moment at which another may be admitted in its place.
+func (c *Config) rest() time.Duration { return c.Margin + c.LockDelay }

@@ -22,6 +22,8 @@ var (
 	ErrMalformed = queue.ErrMalformed
 	// ErrPrivilege: the database's user lacks a privilege; the message names it. Such errors are of type [*queue.PrivilegeError].
 	ErrPrivilege = queue.ErrPrivilege
+	// ErrTooBig: more units are asked for than the semaphore has permits. Such errors are of type [*queue.TooBigError].
+	ErrTooBig = queue.ErrTooBig
 	// ErrTooManyWaiters: the limit of Config.MaxWaiters or Config.MaxCalls; the message names it. No number was taken. Such errors are
 	// of type [*queue.TooManyWaitersError].
 	ErrTooManyWaiters = queue.ErrTooManyWaiters
@@ -51,6 +53,9 @@ var (
 	ErrNoMaxHold = errors.New("fairlock: lock has no maximum hold to extend")
 )
 
+// ErrNotHeld: the lock, or the grant with that token, is not held as far as the database shows; the message says what is known.
+var ErrNotHeld = errors.New("fairlock: not held")
+
 // LossReason says why a lock was lost.
 type LossReason uint8
 
@@ -70,6 +75,8 @@ const (
 	LostClosed
 	// LostOther: another lock of the same [Set] was lost.
 	LostOther
+	// LostForced: somebody unlocked it with [Manager.ForceUnlock].
+	LostForced
 )
 
 // String returns the reason in words.
@@ -89,6 +96,8 @@ func (r LossReason) String() string {
 		return "manager closed"
 	case LostOther:
 		return "another lock of the set was lost"
+	case LostForced:
+		return "unlocked by force"
 	}
 	return "unknown reason"
 }

@@ -37,21 +37,23 @@ func TestTicketStandsUntilAllItsNumbersAreSettled(t *testing.T) {
 	})
 }
 
-// TestHolderOfAVoidRunHasMarginToStop: one number of a run is settled by somebody else, which makes the whole run void. Who holds
-// another number of it is told, and has Margin to stop before that one is settled and the next is admitted.
-func TestHolderOfAVoidRunHasMarginToStop(t *testing.T) {
+// TestHolderOfAVoidNumberHasMarginToStop: one number of a run is settled by somebody else. Who holds it is told, and has Margin to stop before
+// the next of this process is admitted in its place; who holds another number of the run keeps it.
+func TestHolderOfAVoidNumberHasMarginToStop(t *testing.T) {
 	bubble(t, func(b *bed) {
 		p := b.proc()
 		one, two := p.beginUnits("x", pool, 1).granted(), p.beginUnits("x", pool, 2).granted()
 		next := p.beginUnits("x", pool, 3)
 		_, err := b.srv.Client().Queue().Settle(b.ctx, "x", []queue.Range{one.claim.num}, 1)
 		require.NoError(b.t, err)
-		<-two.Context().Done()
+		<-one.Context().Done()
 		told := time.Now()
-		b.requireLost(two.Err(), LostSettled)
+		b.requireLost(one.Err(), LostSettled)
+		b.unlock(two)
 		next.granted()
 		require.GreaterOrEqual(b.t, time.Since(told), testMargin)
 		b.unlock(next.lock)
+		b.requireLost(one.Unlock(b.ctx), LostSettled)
 		b.requireIdle("x")
 	})
 }

@@ -26,6 +26,28 @@ type LockInfo struct {
 	More      int64      `json:"more,omitempty"`
 	LastToken int64      `json:"lastToken"` // newest number issued
 	IdleSince *time.Time `json:"idleSince,omitempty"`
+	// Managed: the permits are those of [Semaphore.SetPermits], whatever users name.
+	Managed bool            `json:"managed,omitempty"`
+	Request *ReleaseRequest `json:"request,omitempty"` // the newest, whether or not it was granted
+	Forced  []ForcedUnlock  `json:"forced,omitempty"`  // the newest sixteen, oldest first
+}
+
+// ReleaseRequest is a call of [Manager.RequestRelease].
+type ReleaseRequest struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+	// UpTo is the highest token that was admitted then: those who come after were not asked.
+	UpTo int64 `json:"upTo"`
+}
+
+// ForcedUnlock is a call of [Manager.ForceUnlock]. It is in the lock's document for as long as that is kept: until a day after nobody has
+// used the lock.
+type ForcedUnlock struct {
+	Token   int64     `json:"token"`
+	Session string    `json:"session"` // that held it
+	By      string    `json:"by"`
+	Reason  string    `json:"reason"`
+	At      time.Time `json:"at"`
 }
 
 // Place is a place in line.
@@ -77,7 +99,13 @@ func (m *Manager) Inspect(ctx context.Context, name string) (*LockInfo, error) {
 	}
 	info := &LockInfo{
 		Name: v.Name, Kind: string(v.Kind), Permits: v.Permits, LastToken: v.Issued, IdleSince: v.IdleSince,
-		Holders: []Place{}, Waiters: []Place{},
+		Holders: []Place{}, Waiters: []Place{}, Managed: v.Managed,
+	}
+	if r := v.Request; r != nil {
+		info.Request = &ReleaseRequest{By: r.By, At: r.At, UpTo: r.UpTo}
+	}
+	for _, f := range v.Audit {
+		info.Forced = append(info.Forced, ForcedUnlock{Token: f.Token, Session: f.Session, By: f.By, Reason: f.Reason, At: f.At})
 	}
 	info.fill(&v, tickets, who)
 	return info, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/internal/clock"
@@ -22,17 +23,23 @@ type line struct {
 	shape queue.Shape
 	refs  int // live claims, and the enqueue on its way; guarded by Manager.mu
 
-	mu       sync.Mutex // guards all below
-	pending  []*claim   // in order; some may be over
-	asking   bool       // an enqueue is on its way: at most one, so that number order is call order
-	runs     []*run     // in number order, none gone
-	frontier int64      // highest known, or proved by our own settles; only grows, unless the lock document was made anew
-	shown    int64      // highest frontier that a document has shown
-	calls    int64      // claims so far, to keep them in the order of their calls
-	reached  int64      // newest arrival known to be settled
-	watched  bool       // Watcher.Wait was called
-	checking bool       // a goroutine finds out whether the document is gone
-	lastErr  error      // newest failure of a call, to tell callers whose time runs out
+	managed atomic.Bool // the document has shown that its permits are those of SetPermits
+
+	mu       sync.Mutex    // guards all below
+	pending  []*claim      // in order; some may be over
+	asking   bool          // an enqueue is on its way: at most one, so that number order is call order
+	runs     []*run        // in number order, none gone
+	frontier int64         // highest known, or proved by our own settles; only grows, unless the lock document was made anew
+	shown    int64         // highest frontier that a document has shown
+	calls    int64         // claims so far, to keep them in the order of their calls
+	reached  int64         // newest arrival known to be settled
+	forces   int64         // of the document: which of our numbers were settled by force up to there is known
+	looking  bool          // a goroutine finds out which were since; the frontier counts them as settled, and is not to be used before
+	wanted   int64         // forces that the goroutine has to see
+	asked    queue.Request // newest request for release that the holders have heard of
+	watched  bool          // Watcher.Wait was called
+	checking bool          // a goroutine finds out whether the document is gone
+	lastErr  error         // newest failure of a call, to tell callers whose time runs out
 }
 
 // exclusive reports whether the lock is a mutex: one permit, for ever. A semaphore of one permit may be given more.
@@ -108,7 +115,8 @@ func (l *line) enqueue(batch []*claim) {
 	}
 	for len(live) > 0 {
 		sent = m.clock.Now()
-		place, err = l.arrive(live[0].units*int64(len(live)), limit, func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
+		weight := live[0].units
+		place, err = l.arrive(weight*int64(len(live)), weight, limit, func(ctx context.Context, a queue.Arrival) (queue.Place, error) {
 			return m.queue.Enqueue(ctx, l.name, l.shape, a)
 		})
 		if err == nil || !errors.Is(err, ErrTooManyWaiters) {
@@ -149,10 +157,10 @@ func (l *line) turnAway(live []*claim, err error) []*claim {
 // arrive makes one arrival, and repeats the same one while the outcome is unknown: it is issued once. When that takes
 // longer than the numbers could be trusted without a ticket, it gives up; if they were issued after all they are orphans for
 // a reaper, as after a crash.
-func (l *line) arrive(units, limit int64, send func(context.Context, queue.Arrival) (queue.Place, error)) (queue.Place, error) {
+func (l *line) arrive(units, weight, limit int64, send func(context.Context, queue.Arrival) (queue.Place, error)) (queue.Place, error) {
 	m := l.m
 	a := queue.Arrival{
-		Owner: m.owner, Mark: int64(chance.Uint64(m.chance)), Units: units, Grace: m.cfg.TTL, Limit: limit,
+		Owner: m.owner, Mark: int64(chance.Uint64(m.chance)), Units: units, Weight: weight, Grace: m.cfg.lease(), Limit: limit,
 	}
 	giveUp := m.clock.Now().Add(m.cfg.TTL - m.cfg.Margin)
 	for {
@@ -223,6 +231,9 @@ func (l *line) placed(batch []*claim, place queue.Place, lease *reaper.Lease, se
 		for _, r := range l.runs {
 			l.voidLocked(r, LostSettled)
 		}
+	}
+	if len(l.runs) == 0 {
+		l.forces = place.View.Forces // none of it was ours
 	}
 	a := &arrival{
 		Range: place.Range, line: l, index: place.Arrival, weight: batch[0].units, sent: sent, lease: lease,

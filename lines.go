@@ -22,7 +22,7 @@ func (m *Manager) enter(name string, shape queue.Shape) (*line, error) {
 		l = &line{m: m, name: name, shape: shape}
 		m.lines[name] = l
 	}
-	if l.shape != shape {
+	if l.shape != shape && !(l.shape.Kind == shape.Kind && l.managed.Load()) {
 		return nil, &queue.MismatchError{Name: name, Want: shape, Have: l.shape}
 	}
 	l.refs++

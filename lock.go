@@ -28,6 +28,8 @@ type Lock struct {
 	released  bool          // Unlock was called
 	handed    chan struct{} // closed when Unlock has given the units back and set settling; nil before
 	settling  *settling     // nil: passed on inside this process
+	requested chan struct{} // closed when the lock is asked for; nil while the holder does not want to know
+	asked     bool          // requested is closed
 }
 
 // newLock makes the lock of a claim that is about to be granted. The caller holds the line's mutex.
@@ -172,7 +174,7 @@ func (l *Lock) loseLocked(why LossReason) {
 		l.holdTimer.Stop()
 	}
 	if why != LostClosed {
-		m.after(m.cfg.Margin, func() { l.giveBack() })
+		m.after(m.cfg.rest(), func() { l.giveBack() })
 	}
 }
 

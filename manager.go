@@ -34,7 +34,8 @@ type Manager struct {
 	calls    atomic.Int64 // of Lock that wait
 	lapses   atomic.Int64 // of leases, and their ends
 	passed   *passedOver  // nil where all documents are fairlock's own
-	owner    uint64       // chooses the slot by which lock documents know this process's newest arrival; random
+	requests requests
+	owner    uint64 // chooses the slot by which lock documents know this process's newest arrival; random
 
 	tasks  tasks           // every goroutine and every call under way
 	opBase context.Context // parent of every database call; ends last of all
@@ -87,6 +88,7 @@ func newManager(cfg Config, p parts.Parts) *Manager {
 		Targets: m.targets, Sweep: m.sweepRight, Lapses: m.lapses.Load, Chance: p.Chance,
 	})
 	m.tickets = newKeeper(m)
+	m.requests = requests{m: m, locks: map[*Lock]struct{}{}}
 	return m
 }
 

@@ -40,7 +40,7 @@ func checkPermits(permits int64) error {
 func (s *Semaphore) Name() string { return s.name }
 
 // Acquire takes n permits, all at once, and waits for them in line if it must; see [Manager.Lock], which it is otherwise like. n is at least 1
-// and at most the semaphore's permits. Whoever asks for many waits until as many are free, and those behind him wait with him.
+// and at most the semaphore's permits, otherwise the error matches [ErrTooBig]. Whoever asks for many waits until as many are free, and those behind him wait with him.
 // They are given back together by [Lock.Unlock] or in parts by [Lock.Release].
 func (s *Semaphore) Acquire(ctx context.Context, n int64, opts ...Option) (*Lock, error) {
 	return s.acquire(ctx, n, opts, false)
@@ -59,6 +59,44 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, opts []Option, try boo
 	if n < 1 || n > queue.MostPermits {
 		return nil, invalidOption("units", n, fmt.Sprintf("must be from 1 to %d", queue.MostPermits))
 	}
+	if n > s.shape.Permits {
+		// Too many, unless there are more permits than is known here.
+		permits, err := s.Permits(ctx)
+		if err == nil && n > permits {
+			err = &queue.TooBigError{Name: s.name, Units: n, Permits: permits}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	o.ask = demand{s.shape, n}
 	return s.m.acquire(ctx, s.name, o, try)
+}
+
+// Permits is how many permits the semaphore has, as the database says: those that were set by SetPermits, or else those that it was made with.
+func (s *Semaphore) Permits(ctx context.Context) (int64, error) {
+	v, found, err := s.m.queue.View(ctx, s.name)
+	switch {
+	case err != nil:
+		return 0, err
+	case found && !v.Agrees(s.shape):
+		return 0, &queue.MismatchError{Name: s.name, Want: s.shape, Have: v.Shape()}
+	case found:
+		return v.Permits, nil
+	}
+	return s.shape.Permits, nil
+}
+
+// SetPermits changes the permits for all who use the semaphore, now and later, whatever number they name: from then on the database's document
+// says it, and is kept also while nobody uses it. With more, those who wait and now fit are admitted at once, in order. With fewer, nobody loses
+// anything: as long as more are held than there are permits nobody is admitted. Calls that wait for more units than there are any more get
+// [ErrTooBig], within a few seconds.
+//
+// permits is from 1 to 10,000. A lock of another kind is [ErrMismatch], and is not changed. On any other error the permits may
+// have been changed or not; the call may be repeated.
+func (s *Semaphore) SetPermits(ctx context.Context, permits int64) error {
+	if err := checkPermits(permits); err != nil {
+		return err
+	}
+	return s.m.queue.SetPermits(ctx, s.name, permits)
 }

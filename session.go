@@ -45,7 +45,7 @@ func (m *Manager) session() (*reaper.Lease, error) {
 	defer cancel()
 	host, _ := os.Hostname()
 	lease, err := reaper.Begin(ctx, reaper.LeaseConfig{
-		TTL: m.cfg.TTL, Margin: m.cfg.Margin, OpTimeout: m.cfg.OpTimeout,
+		TTL: m.cfg.lease(), Margin: m.cfg.rest(), Delay: m.cfg.LockDelay, OpTimeout: m.cfg.OpTimeout, Forced: m.forced,
 		Clock: m.clock, Store: m.sessions, Log: m.log(), Changed: m.leaseMoved, Chance: m.chance,
 	}, reaper.Session{ID: chance.ID(m.chance), Host: host, PID: os.Getpid(), Label: m.cfg.Label})
 

@@ -49,14 +49,14 @@ func (m *Manager) LockAll(ctx context.Context, names []string, opts ...Option) (
 		each = append(each, o)
 	}
 	maxWait, maxHold := each[0].maxWait, each[0].maxHold
-	began := time.Now()
+	began := m.clock.Now()
 	s := &Set{}
 	for i, name := range sorted {
 		o := each[i]
 		o.maxHold = 0
 		if maxWait > 0 {
 			// Not below 1: zero would be no limit.
-			o.maxWait = max(maxWait-time.Since(began), 1)
+			o.maxWait = max(maxWait-m.clock.Now().Sub(began), 1)
 		}
 		l, err := m.acquire(ctx, name, o, false)
 		if err == nil {

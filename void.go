@@ -34,7 +34,7 @@ func (l *line) voidLocked(r *run, why LossReason) {
 // the time to stop: not all of them need be settled by others yet.
 func (l *line) settleVoid(s *settling, busy bool) {
 	if busy {
-		l.m.after(l.m.cfg.Margin, func() { l.m.settle(s) })
+		l.m.after(l.m.cfg.rest(), func() { l.m.settle(s) })
 		return
 	}
 	l.m.settle(s)

@@ -25,7 +25,8 @@ func TestPipelinesAgreeWithReference(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names++
 		name := fmt.Sprint("lock ", names)
-		shape := queue.Shape{Kind: "test", Permits: rapid.Int64Range(1, 5).Draw(rt, "permits")}
+		kind := rapid.SampledFrom([]queue.Kind{"test", queue.KindSemaphore}).Draw(rt, "kind")
+		shape := queue.Shape{Kind: kind, Permits: rapid.Int64Range(1, 5).Draw(rt, "permits")}
 		units := rapid.Int64Range(1, shape.Permits)
 		var ref *queue.Reference
 		var issued []queue.Range
@@ -53,8 +54,8 @@ func TestPipelinesAgreeWithReference(t *testing.T) {
 			if len(done) == 0 {
 				done = []queue.Range{}
 			}
-			require.Equal(rt, []any{ref.Issued, ref.Settled, ref.Frontier, ref.Arrivals, ref.Reached, ref.Calls, done, ref.Idle},
-				[]any{v.Issued, v.Settled, v.Frontier, v.Arrivals, v.Reached, v.Calls, v.Done, v.IdleSince != nil})
+			require.Equal(rt, []any{ref.Issued, ref.Settled, ref.Frontier, ref.Arrivals, ref.Reached, ref.Calls, done, ref.Idle, ref.Permits, ref.Managed},
+				[]any{v.Issued, v.Settled, v.Frontier, v.Arrivals, v.Reached, v.Calls, v.Done, v.IdleSince != nil, v.Permits, v.Managed})
 		}
 		enqueue := func(rt *rapid.T) {
 			a := arrival(units.Draw(rt, "units"))
@@ -93,7 +94,15 @@ func TestPipelinesAgreeWithReference(t *testing.T) {
 			},
 			"try": func(rt *rapid.T) {
 				a := arrival(units.Draw(rt, "units"))
+				a.Weight = a.Units
 				p, admitted, err := q.Try(ctx, name, shape, a)
+				if kind == queue.KindSemaphore && a.Weight > ref.Permits {
+					var big *queue.TooBigError
+					require.ErrorAs(rt, err, &big)
+					require.Equal(rt, queue.TooBigError{Name: name, Units: a.Weight, Permits: ref.Permits}, *big)
+					check()
+					return
+				}
 				require.NoError(rt, err)
 				r, want := ref.Try(a.Units)
 				require.Equal(rt, want, admitted)
@@ -129,6 +138,9 @@ func TestPipelinesAgreeWithReference(t *testing.T) {
 				r := rapid.SampledFrom(issued).Draw(rt, "range")
 				r.Hi = rapid.Int64Range(r.Lo, r.Hi).Draw(rt, "hi")
 				at := rapid.Int64Range(0, ref.Arrivals).Draw(rt, "arrival")
+				if ref.Managed {
+					return // for mutexes only
+				}
 				front := ref.Settled == r.Lo-1 && len(ref.Done) == 0
 				done, err := q.SettleFront(ctx, name, shape, r, at)
 				require.NoError(rt, err)
@@ -140,8 +152,49 @@ func TestPipelinesAgreeWithReference(t *testing.T) {
 			},
 			"other shape": func(rt *rapid.T) {
 				other := queue.Shape{Kind: shape.Kind, Permits: shape.Permits + 1}
+				if ref.Managed {
+					return
+				}
 				_, err := q.Enqueue(ctx, name, other, arrival(1))
 				require.ErrorIs(rt, err, queue.ErrMismatch)
+				check()
+			},
+			"set permits": func(rt *rapid.T) {
+				permits := rapid.Int64Range(1, 6).Draw(rt, "permits")
+				err := q.SetPermits(ctx, name, permits)
+				if kind != queue.KindSemaphore {
+					require.ErrorIs(rt, err, queue.ErrMismatch)
+				} else {
+					require.NoError(rt, err)
+					ref.SetPermits(permits)
+				}
+				check()
+			},
+			"force": func(rt *rapid.T) {
+				r := rapid.SampledFrom(issued).Draw(rt, "range")
+				passed := rapid.Int64Range(0, min(2, r.Lo-issued[0].Lo)).Draw(rt, "passed")
+				done, err := q.Force(ctx, name, passed, r, queue.Forced{Token: r.Lo, Session: "$s", By: "$b", Reason: "$r"})
+				require.NoError(rt, err)
+				require.Equal(rt, ref.Force(passed, r), done, "force %v of %+v", r, ref)
+				if done {
+					v, _, err := q.View(ctx, name)
+					require.NoError(rt, err)
+					last := v.Audit[len(v.Audit)-1]
+					require.LessOrEqual(rt, len(v.Audit), 16)
+					require.Equal(rt, []any{r.Lo, "$s", "$b", "$r"}, []any{last.Token, last.Session, last.By, last.Reason})
+					require.Equal(rt, r.Lo, v.Forced)
+				}
+				check()
+			},
+			"request": func(rt *rapid.T) {
+				noted, err := q.RequestRelease(ctx, name, "$by")
+				require.NoError(rt, err)
+				require.Equal(rt, ref.Settled < ref.Issued, noted)
+				if noted {
+					v, _, err := q.View(ctx, name)
+					require.NoError(rt, err)
+					require.Equal(rt, []any{"$by", min(ref.Frontier, ref.Issued)}, []any{v.Request.By, v.Request.UpTo})
+				}
 				check()
 			},
 		})

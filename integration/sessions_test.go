@@ -26,7 +26,7 @@ func TestSessionsOnAServer(t *testing.T) {
 		require.NoError(t, s.Begin(ctx, lives), "may be repeated")
 		require.Equal(t, i+1, get("lives").Beat)
 	}
-	require.NoError(t, s.Renew(ctx, "lives", lives.TTL()))
+	require.NoError(t, failure(s.Renew(ctx, "lives", lives.TTL())))
 	have := get("lives")
 	require.EqualValues(t, 3, have.Beat, "each renewal is a real change")
 	require.Equal(t, []any{"$beat", 7, "$_id", lives.TTL()}, []any{have.Host, have.PID, have.Label, have.TTL()})
@@ -58,7 +58,7 @@ func TestSessionsOnAServer(t *testing.T) {
 	for _, id := range []string{"dies", "never was"} {
 		require.True(t, get(id).Ended)
 		require.NotNil(t, get(id).EndedAt)
-		require.ErrorIs(t, s.Renew(ctx, id, lives.TTL()), reaper.ErrEnded, id)
+		require.ErrorIs(t, failure(s.Renew(ctx, id, lives.TTL())), reaper.ErrEnded, id)
 		require.ErrorIs(t, s.Begin(ctx, reaper.Session{ID: id, TTLMS: 60_000}), reaper.ErrEnded, id)
 		require.True(t, get(id).Ended, "for ever")
 	}
@@ -72,7 +72,7 @@ func TestSessionsOnAServer(t *testing.T) {
 	require.Equal(t, []string{"lives", "never was"}, left)
 
 	require.NoError(t, s.Remove(ctx, "lives"))
-	require.ErrorIs(t, s.Renew(ctx, "lives", lives.TTL()), reaper.ErrEnded, "a renewal makes no session")
+	require.ErrorIs(t, failure(s.Renew(ctx, "lives", lives.TTL())), reaper.ErrEnded, "a renewal makes no session")
 	all, err = s.Get(ctx, []string{"lives"})
 	require.NoError(t, err)
 	require.Empty(t, all)

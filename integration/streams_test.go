@@ -88,7 +88,7 @@ func TestOpeningReadsAfterItsTime(t *testing.T) {
 	settle(t, q, "x", places[0])
 }
 
-// TestEventsSayWhatTheyShow: an update that does not show settled, one that does, a replacement (which the server may log instead of
+// TestEventsSayWhatTheyShow: an update by which settled has not changed, one that does, a replacement (which the server may log instead of
 // an update), and a deletion.
 func TestEventsSayWhatTheyShow(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestEventsSayWhatTheyShow(t *testing.T) {
 	_, err = b.coll("locks").DeleteOne(ctx, bson.D{{Key: "_id", Value: "x"}})
 	require.NoError(t, err)
 	require.Equal(t, []waiter.Event{
-		{Name: "x", Settled: -1, Frontier: p[1].Hi, Reached: 2},
+		{Name: "x", Settled: p[0].Lo - 1, Frontier: p[1].Hi, Reached: 2},
 		{Name: "x", Settled: p[1].Hi, Frontier: p[2].Hi},
 		{Name: "x", Settled: p[1].Hi, Frontier: p[2].Hi, Reached: 2},
 		{Name: "x", Deleted: true},

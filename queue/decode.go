@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -58,6 +59,15 @@ func Integer(v bson.RawValue) (int64, bool) {
 	return int64(n), ok
 }
 
+// Told reads what toldExpr has written.
+func Told(text string) (settled, frontier int64, ok bool) {
+	s, f, ok := strings.Cut(text, " ")
+	settled, err := strconv.ParseInt(s, 10, 64)
+	frontier, err2 := strconv.ParseInt(f, 10, 64)
+	ok = ok && err == nil && err2 == nil && settled >= 0 && settled < frontier && frontier <= MostNumber
+	return settled, frontier, ok
+}
+
 // nameOf is the _id of a document for a message.
 func nameOf(raw bson.Raw) string {
 	id := raw.Lookup("_id")
@@ -90,8 +100,12 @@ func (v *View) check() error {
 		return bad("permits is %d, must be at least 1", v.Permits)
 	case v.Settled < 0 || v.Issued < v.Settled || v.Issued > MostNumber:
 		return bad("issued is %d and settled %d, must be 0 <= settled <= issued", v.Issued, v.Settled)
-	case v.Frontier < v.Settled+1 || v.Frontier > v.Issued+v.Permits:
-		return bad("frontier is %d, must be above settled %d and at most permits %d above issued %d", v.Frontier, v.Settled, v.Permits, v.Issued)
+	case v.Frontier < v.Settled+1 || v.Frontier > v.Issued+v.mostPermits():
+		return bad("frontier is %d, must be above settled %d and at most permits %d above issued %d", v.Frontier, v.Settled, v.mostPermits(), v.Issued)
+	case v.Forced < 0 || v.Forced > MostNumber || v.Forces < 0 || v.Forces > MostNumber:
+		return bad("forced is %d and forces %d, must be from 0 to %d", v.Forced, v.Forces, MostNumber)
+	case v.Request != nil && (v.Request.N < 1 || v.Request.UpTo < 0 || v.Request.UpTo > MostNumber):
+		return bad("request is number %d up to %d, must be at least 1 and up to at most %d", v.Request.N, v.Request.UpTo, MostNumber)
 	case v.GraceMS < 0 || v.GraceMS > MostLease.Milliseconds():
 		return bad("grace is %d ms, must be from 0 to %v", v.GraceMS, MostLease)
 	}
@@ -103,6 +117,14 @@ func (v *View) check() error {
 		at = d.Hi
 	}
 	return nil
+}
+
+// mostPermits is the most that the permits have ever been: they may have been lowered.
+func (v *View) mostPermits() int64 {
+	if v.Managed {
+		return max(v.Permits, MostPermits)
+	}
+	return v.Permits
 }
 
 // ticketAt is the number whose ticket the document keeps out, if it stands in the queue of the lock name: its _id equals that of

@@ -13,8 +13,8 @@ import (
 
 var _ Store = (*Collections)(nil)
 
-// noDone leaves out what waiters do not need: done can be large, last is nobody else's business.
-var noDone = bson.D{{Key: "done", Value: 0}, {Key: "last", Value: 0}}
+// noDone leaves out what waiters do not need: done can be large, last is nobody else's business, audit is for people.
+var noDone = bson.D{{Key: "done", Value: 0}, {Key: "last", Value: 0}, {Key: "audit", Value: 0}}
 
 // Enqueue implements [Store]. The reply is the document after a real change that a majority has, so what it shows is
 // fact; a reply that shows another shape or too many waiters shows no change, and is believed only as a refusal.
@@ -73,8 +73,9 @@ func (r *arriveReply) place(a Arrival) (p Place, ok bool) {
 
 func (c *Collections) findAndArrive(ctx context.Context, f bson.D, p mongo.Pipeline, a Arrival, upsert bool) (reply arriveReply, err error) {
 	show := bson.D{
-		{Key: "v", Value: 1}, {Key: "kind", Value: 1}, {Key: "permits", Value: 1}, {Key: "issued", Value: 1}, {Key: "settled", Value: 1},
-		{Key: "frontier", Value: 1}, {Key: "arrivals", Value: 1}, {Key: "reached", Value: 1}, {Key: "last." + slotOf(a), Value: 1},
+		{Key: "v", Value: 1}, {Key: "kind", Value: 1}, {Key: "permits", Value: 1}, {Key: "managed", Value: 1}, {Key: "issued", Value: 1},
+		{Key: "settled", Value: 1}, {Key: "frontier", Value: 1}, {Key: "arrivals", Value: 1}, {Key: "reached", Value: 1},
+		{Key: "forces", Value: 1}, {Key: "last." + slotOf(a), Value: 1},
 	}
 	need := []string{"find", "update"}
 	if upsert {
@@ -128,10 +129,13 @@ func (c *Collections) arrive(ctx context.Context, name string, shape Shape, a Ar
 	if err != nil {
 		return Place{}, false, wrap(name, err)
 	}
-	if have := reply.Shape(); have != shape {
-		return Place{}, false, &MismatchError{name, shape, have}
+	if !reply.Agrees(shape) {
+		return Place{}, false, &MismatchError{name, shape, reply.Shape()}
 	}
 	p, ok := reply.place(a)
+	if !ok && a.weight() > reply.Permits {
+		return p, false, &TooBigError{Name: name, Units: a.weight(), Permits: reply.Permits}
+	}
 	return p, ok, nil
 }
 
@@ -143,13 +147,7 @@ func (c *Collections) Settle(ctx context.Context, name string, ranges []Range, a
 	var open bson.A
 	var last int64
 	for _, r := range ranges {
-		within := bson.D{{Key: "$elemMatch", Value: bson.D{
-			{Key: "lo", Value: bson.D{{Key: "$lte", Value: r.Lo}}}, {Key: "hi", Value: bson.D{{Key: "$gte", Value: r.Hi}}},
-		}}}
-		open = append(open, bson.D{
-			{Key: "settled", Value: bson.D{{Key: "$lt", Value: r.Hi}}},
-			{Key: "done", Value: bson.D{{Key: "$not", Value: within}}},
-		})
+		open = append(open, notSettled(r))
 		last = max(last, r.Hi)
 	}
 	f := bson.D{
@@ -162,6 +160,17 @@ func (c *Collections) Settle(ctx context.Context, name string, ranges []Range, a
 		return false, c.blame(ctx, name, wrap(name, Explain(ctx, c.locks, err, "update")))
 	}
 	return res.MatchedCount == 1, nil
+}
+
+// notSettled matches documents in which a number of r is not settled.
+func notSettled(r Range) bson.D {
+	within := bson.D{{Key: "$elemMatch", Value: bson.D{
+		{Key: "lo", Value: bson.D{{Key: "$lte", Value: r.Lo}}}, {Key: "hi", Value: bson.D{{Key: "$gte", Value: r.Hi}}},
+	}}}
+	return bson.D{
+		{Key: "settled", Value: bson.D{{Key: "$lt", Value: r.Hi}}},
+		{Key: "done", Value: bson.D{{Key: "$not", Value: within}}},
+	}
 }
 
 // SettleFront implements [Store]. All conditions of the case are in the filter, so the pipeline need not look at done, which
@@ -194,7 +203,8 @@ func (c *Collections) Views(ctx context.Context, names []string) ([]View, error)
 // whole is all that a View has. The server's clock comes with it.
 var whole = func() (show bson.D) {
 	for _, f := range []string{
-		"v", "kind", "permits", "issued", "settled", "frontier", "arrivals", "reached", "calls", "calledAt", "grace", "idleSince", "done",
+		"v", "kind", "permits", "managed", "issued", "settled", "frontier", "arrivals", "reached", "calls", "calledAt", "grace", "idleSince",
+		"done", "request", "forces", "forced", "audit",
 	} {
 		show = append(show, bson.E{Key: f, Value: 1})
 	}

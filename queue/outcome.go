@@ -56,7 +56,7 @@ func Permanent(err error) bool {
 	switch {
 	case err == nil:
 		return false
-	case errors.Is(err, ErrMismatch), errors.Is(err, ErrMalformed), errors.Is(err, ErrInvalidName),
+	case errors.Is(err, ErrMismatch), errors.Is(err, ErrMalformed), errors.Is(err, ErrInvalidName), errors.Is(err, ErrTooBig),
 		errors.Is(err, ErrTooManyWaiters), errors.Is(err, mongo.ErrClientDisconnected):
 		return true
 	case mongo.IsTimeout(err), mongo.IsNetworkError(err), errors.Is(err, context.Canceled):

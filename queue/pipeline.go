@@ -58,14 +58,41 @@ func slotOf(a Arrival) string { return "s" + strconv.FormatUint(a.Owner%slots, 1
 func (c *Collections) arrivePipeline(shape Shape, a Arrival, admit any) mongo.Pipeline {
 	slot := "last." + slotOf(a)
 	repeat := op("$eq", "$"+slot+".mark", a.Mark)
+	agrees := op("$eq", "$permits", shape.Permits)
+	if shape.Kind == KindSemaphore {
+		agrees = op("$and", op("$or", agrees, op("$eq", "$managed", true)), op("$lte", a.weight(), "$permits"))
+	}
 	match := op("$and",
 		op("$eq", "$kind", doc{{Key: "$literal", Value: string(shape.Kind)}}),
-		op("$eq", "$permits", shape.Permits),
+		agrees,
 		op("$lte", "$v", int32(SchemaVersion)),
 		op("$not", repeat),
 		admit,
 	)
+	refused := any("$idleSince")
+	if shape.Kind == KindSemaphore {
+		// The document may have been made for one that asks for too much.
+		refused = cond(op("$and", op("$eq", "$settled", "$issued"), op("$ne", "$managed", true)), "$$NOW", op("$ifNull", "$idleSince", "$$REMOVE"))
+	}
 	when := func(field string, yes any) bson.E { return to(field, cond("$fresh", yes, "$"+field)) }
+	return append(c.makePipeline(shape),
+		set(to("fresh", match)),
+		set(
+			when("issued", op("$add", "$issued", a.Units)),
+			when("arrivals", op("$add", "$arrivals", int64(1))),
+			when("grace", graceExpr(a)),
+			to("idleSince", cond("$fresh", "$$REMOVE", refused)),
+			to(slot, cond("$fresh",
+				arrivedExpr(a),
+				cond(repeat, op("$mergeObjects", "$"+slot, doc{to("asked", op("$add", "$"+slot+".asked", int64(1)))}),
+					op("$ifNull", "$"+slot, "$$REMOVE")))),
+			to("fresh", "$$REMOVE"),
+		),
+	)
+}
+
+// makePipeline makes the document if it is missing.
+func (c *Collections) makePipeline(shape Shape) mongo.Pipeline {
 	return mongo.Pipeline{
 		set(
 			orElse("v", int32(SchemaVersion)),
@@ -80,18 +107,6 @@ func (c *Collections) arrivePipeline(shape Shape, a Arrival, admit any) mongo.Pi
 		),
 		// Of an old document these exist; of a new one issued is still the base.
 		set(orElse("settled", "$issued"), orElse("frontier", op("$add", "$issued", "$permits"))),
-		set(to("fresh", match)),
-		set(
-			when("issued", op("$add", "$issued", a.Units)),
-			when("arrivals", op("$add", "$arrivals", int64(1))),
-			when("grace", graceExpr(a)),
-			when("idleSince", "$$REMOVE"),
-			to(slot, cond("$fresh",
-				arrivedExpr(a),
-				cond(repeat, op("$mergeObjects", "$"+slot, doc{to("asked", op("$add", "$"+slot+".asked", int64(1)))}),
-					op("$ifNull", "$"+slot, "$$REMOVE")))),
-			to("fresh", "$$REMOVE"),
-		),
 	}
 }
 
@@ -135,6 +150,17 @@ func arrivedExpr(a Arrival) doc {
 
 // settlePipeline is Reference.Settle.
 func settlePipeline(ranges []Range, arrival int64) mongo.Pipeline {
+	return append(absorbPipeline(ranges),
+		set(to("was", "$frontier"), to("frontier", op("$max", "$frontier", frontierExpr()))),
+		set(append(leftExpr("$was", "$frontier", arrival), to("told", toldExpr()),
+			// Nobody collects what was decided by hand.
+			to("idleSince", cond(op("$and", op("$eq", "$settled", "$issued"), op("$ne", "$managed", true)), "$$NOW", "$$REMOVE")),
+			to("was", "$$REMOVE"))...),
+	)
+}
+
+// absorbPipeline takes ranges into done, and what touches settled into that.
+func absorbPipeline(ranges any) mongo.Pipeline {
 	first := op("$arrayElemAt", "$done", 0)
 	field := func(of any, name string) doc {
 		return doc{{Key: "$getField", Value: doc{{Key: "field", Value: name}, {Key: "input", Value: of}}}}
@@ -147,29 +173,35 @@ func settlePipeline(ranges []Range, arrival int64) mongo.Pipeline {
 		set(to("settled", cond(op("$lte", field(first, "lo"), op("$add", "$settled", int64(1))),
 			op("$max", "$settled", field(first, "hi")), "$settled"))),
 		set(to("done", filter("$done", op("$gt", "$$t.hi", "$settled")))),
-		set(to("was", "$frontier"), to("frontier", op("$max", "$frontier", frontierExpr()))),
-		set(append(leftExpr("$was", "$frontier", "$settled", arrival), to("was", "$$REMOVE"))...),
 	}
+}
+
+// toldExpr is settled and frontier in one field, as of the last time that the frontier went up from $was by a pipeline other than
+// settleFrontPipeline. An event shows the fields that have changed; when numbers are settled out of order settled has not, and the event would
+// not say of which document its frontier is: this one or one that was made anew under the name (package waiter).
+func toldExpr() doc {
+	now := op("$concat", doc{{Key: "$toString", Value: "$settled"}}, " ", doc{{Key: "$toString", Value: "$frontier"}})
+	return cond(op("$gt", "$frontier", "$was"), now, op("$ifNull", "$told", "$$REMOVE"))
 }
 
 // settleFrontPipeline is settlePipeline where settled is r.Lo-1, done is empty and issued at least r.Hi.
 func settleFrontPipeline(shape Shape, r Range, arrival int64) mongo.Pipeline {
 	frontier := r.Hi + shape.Permits
-	return mongo.Pipeline{set(append(leftExpr("$frontier", frontier, r.Hi, arrival),
+	return mongo.Pipeline{set(append(leftExpr("$frontier", frontier, arrival),
+		to("idleSince", cond(op("$eq", r.Hi, "$issued"), "$$NOW", "$$REMOVE")),
 		to("settled", r.Hi),
 		to("frontier", op("$max", "$frontier", frontier)),
 	)...)}
 }
 
 // leftExpr is what each settle notes beside the numbers: whether it admitted somebody who was waiting, which is so when the frontier
-// went up from was to frontier and numbers above was had been issued; the newest arrival; whether all is settled now.
-func leftExpr(was, frontier, settled any, arrival int64) []bson.E {
+// went up from was to frontier and numbers above was had been issued; and the newest arrival.
+func leftExpr(was, frontier any, arrival int64) []bson.E {
 	calls := op("$and", op("$gt", frontier, was), op("$gt", "$issued", was))
 	return []bson.E{
 		to("calls", cond(calls, op("$add", "$calls", int64(1)), "$calls")),
 		to("calledAt", cond(calls, "$$NOW", op("$ifNull", "$calledAt", "$$REMOVE"))),
 		to("reached", op("$max", "$reached", arrival)),
-		to("idleSince", cond(op("$eq", settled, "$issued"), "$$NOW", "$$REMOVE")),
 	}
 }
 

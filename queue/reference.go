@@ -7,6 +7,7 @@ type Reference struct {
 	Issued, Settled, Frontier int64
 	Done                      []Range
 	Arrivals, Reached, Calls  int64
+	Managed                   bool
 	Idle                      bool
 }
 
@@ -52,6 +53,18 @@ func (l *Reference) Settle(ranges []Range, arrival int64) bool {
 	if !fresh || last.Hi > l.Issued {
 		return false
 	}
+	l.absorb(ranges...)
+	was := l.Frontier
+	l.Frontier = max(was, frontier(l.Settled, l.Done, l.Permits))
+	if l.Frontier > was && l.Issued > was {
+		l.Calls++
+	}
+	l.Reached = max(l.Reached, arrival)
+	l.Idle = l.Settled == l.Issued && !l.Managed
+	return true
+}
+
+func (l *Reference) absorb(ranges ...Range) {
 	for _, r := range ranges {
 		l.Done = union(l.Done, r)
 	}
@@ -59,14 +72,32 @@ func (l *Reference) Settle(ranges []Range, arrival int64) bool {
 		l.Settled = max(l.Settled, l.Done[0].Hi)
 		l.Done = l.Done[1:]
 	}
-	was := l.Frontier
-	l.Frontier = max(was, frontier(l.Settled, l.Done, l.Permits))
-	if l.Frontier > was && l.Issued > was {
+}
+
+// SetPermits changes the permits. Who is admitted stays so: frontier never goes down (I2). The numbers that it promised and that nobody has are
+// nobody's any more when there are fewer permits.
+func (l *Reference) SetPermits(permits int64) {
+	if permits < l.Permits && l.Frontier > l.Issued {
+		l.absorb(Range{l.Issued + 1, l.Frontier})
+		l.Issued = l.Frontier
+	}
+	l.Permits, l.Managed, l.Idle = permits, true, false
+	l.Frontier = max(l.Frontier, frontier(l.Settled, l.Done, permits))
+	l.Calls++
+}
+
+// Force settles a range that is admitted and not settled, with the passed numbers before it, and otherwise changes nothing. Everybody is
+// called, though perhaps nobody is admitted by it.
+func (l *Reference) Force(passed int64, r Range) bool {
+	all := Range{r.Lo - passed, r.Hi}
+	if r.Hi > l.Frontier && l.Settled < all.Lo-1 || l.IsSettled(r) {
+		return false
+	}
+	done := l.Settle([]Range{all}, 0)
+	if done {
 		l.Calls++
 	}
-	l.Reached = max(l.Reached, arrival)
-	l.Idle = l.Settled == l.Issued
-	return true
+	return done
 }
 
 // IsSettled reports whether all numbers of r are settled.

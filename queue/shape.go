@@ -53,5 +53,22 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("fairlock: lock %q is a %v, not a %v", e.Name, e.Have, e.Want)
 }
 
+// ErrTooBig: more units are asked for than the semaphore has permits, so that the call would wait for ever. Errors that match it
+// are of type [*TooBigError].
+var ErrTooBig = errors.New("fairlock: more units than permits")
+
+// TooBigError names both.
+type TooBigError struct {
+	Name           string
+	Units, Permits int64
+}
+
+func (e *TooBigError) Error() string {
+	return fmt.Sprintf("fairlock: more units than permits: lock %q has %d permits, %d are asked for", e.Name, e.Permits, e.Units)
+}
+
+// Is makes errors.Is(err, ErrTooBig) true.
+func (e *TooBigError) Is(target error) bool { return target == ErrTooBig }
+
 // Is makes errors.Is(err, ErrMismatch) true.
 func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }

@@ -46,6 +46,26 @@ func decodeSession(raw bson.Raw) (Session, error) {
 	return s, nil
 }
 
+// decodeForced reads what Tell has left. What it has not left is passed over: it only ever makes a holder stop.
+func decodeForced(raw bson.Raw) (all []Forced) {
+	if raw.Validate() != nil {
+		return nil
+	}
+	list, _ := raw.Lookup("forced").ArrayOK()
+	values, _ := list.Values()
+	for _, v := range values[max(len(values)-mostForced, 0):] {
+		d, ok := v.DocumentOK()
+		if !ok {
+			continue
+		}
+		lock, isText := d.Lookup("lock").StringValueOK()
+		if token, isNumber := queue.Integer(d.Lookup("token")); isText && isNumber {
+			all = append(all, Forced{lock, token})
+		}
+	}
+	return all
+}
+
 // noArray: all other conditions are also true of an array in which they are true of an element.
 var noArray = bson.E{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}
 

@@ -40,12 +40,16 @@ var leaseTransitions = map[LeaseState][]LeaseState{
 // LeaseConfig is what a lease needs to know.
 type LeaseConfig struct {
 	TTL, Margin, OpTimeout time.Duration
-	Clock                  clock.Clock
-	Store                  Sessions
-	Log                    *slog.Logger
-	Chance                 rand.Source // see package chance
+	// Delay is the part of TTL and Margin in which nobody trusts the lease any more, and nobody else may be admitted yet.
+	Delay  time.Duration
+	Clock  clock.Clock
+	Store  Sessions
+	Log    *slog.Logger
+	Chance rand.Source // see package chance
 	// Changed is called from the lease's goroutine after each change of state. It must not block.
 	Changed func(*Lease, LeaseState)
+	// Forced is called from the lease's goroutine with what renewals brought. It must not block. nil: nobody asks.
+	Forced func([]Forced)
 }
 
 // Lease renews one session and knows whether it can be trusted. Its goroutine starts in Begin and ends at Stop
@@ -135,8 +139,9 @@ func (l *Lease) Stop() {
 }
 
 type renewal struct {
-	sent clock.Instant
-	err  error
+	sent   clock.Instant
+	forced []Forced
+	err    error
 }
 
 // run sends a renewal every third of what is trusted, one at a time, and notes a lapse when it happens even
@@ -144,7 +149,7 @@ type renewal struct {
 func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 	defer close(l.done)
 	defer l.cancel()
-	interval := min(l.cfg.TTL/3, (l.cfg.TTL-l.cfg.Margin)/2)
+	interval := min((l.cfg.TTL-l.cfg.Delay)/3, (l.cfg.TTL-l.cfg.Margin)/2)
 	replies := make(chan renewal, 1) // one call at a time, so its sender never blocks
 	flying := false
 	renew := time.NewTimer(interval)
@@ -164,7 +169,7 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 				r := renewal{sent: l.cfg.Clock.Now()}
 				call, cancel := context.WithTimeout(ctx, min(l.cfg.OpTimeout, l.cfg.TTL))
 				defer cancel()
-				r.err = l.cfg.Store.Renew(call, l.id, l.cfg.TTL)
+				r.forced, r.err = l.cfg.Store.Renew(call, l.id, l.cfg.TTL)
 				replies <- r
 			}()
 		case <-lapse.C:
@@ -179,6 +184,9 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 			switch {
 			case r.err == nil:
 				l.extend(r.sent)
+				if len(r.forced) > 0 && l.cfg.Forced != nil {
+					l.cfg.Forced(r.forced)
+				}
 				now := l.cfg.Clock.Now()
 				renew.Reset(max(interval-now.Sub(r.sent), 0))
 				lapse.Reset(max(l.Until().Sub(now), 0))

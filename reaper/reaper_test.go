@@ -127,7 +127,7 @@ func TestStaleReadsNeverKill(t *testing.T) {
 		for range 40 {
 			_, err := r.Examine(b.ctx, behind(p))
 			require.NoError(b.t, err)
-			require.NoError(b.t, other.Sessions().Renew(b.ctx, "alive", ttl))
+			require.NoError(b.t, failure(other.Sessions().Renew(b.ctx, "alive", ttl)))
 			time.Sleep(r.Tick())
 		}
 		require.Positive(b.t, b.Calls(memstore.OpEndSession), "it tried")
@@ -197,7 +197,7 @@ func TestATicketInTimePreventsTheBurial(t *testing.T) {
 		require.NoError(b.t, err)
 		time.Sleep(ttl - time.Millisecond)
 		require.NoError(b.t, b.ticket(name, p, "late"))
-		require.NoError(b.t, b.Sessions().Renew(b.ctx, "late", ttl))
+		require.NoError(b.t, failure(b.Sessions().Renew(b.ctx, "late", ttl)))
 		time.Sleep(time.Millisecond)
 		_, err = r.Examine(b.ctx, behind(p))
 		require.NoError(b.t, err)

@@ -28,6 +28,12 @@ type Session struct {
 	Cleared   bool       `bson:"cleared,omitempty"` // its tickets have been cleared
 }
 
+// Forced is a lock of the session's owner that somebody has unlocked by force.
+type Forced struct {
+	Lock  string
+	Token int64
+}
+
 // TTL is the session's lease.
 func (s *Session) TTL() time.Duration { return time.Duration(s.TTLMS) * time.Millisecond }
 
@@ -39,8 +45,10 @@ type Sessions interface {
 	// Begin creates the session, or confirms it. ErrEnded when it was ended meanwhile.
 	Begin(ctx context.Context, s Session) error
 	// Renew prolongs a session that has not been ended, and is a real change when it succeeds, so its acknowledgement is
-	// proof. ErrEnded otherwise.
-	Renew(ctx context.Context, id string, ttl time.Duration) error
+	// proof. ErrEnded otherwise. It returns what Tell has left, the newest last, each time again.
+	Renew(ctx context.Context, id string, ttl time.Duration) ([]Forced, error)
+	// Tell leaves word for the session's owner, who reads it at the next renewal. found is false when the session has ended, or is gone.
+	Tell(ctx context.Context, id string, f Forced) (found bool, err error)
 	// End ends a session whose beat is still beat and whose lease is over by the server's clock too, or cannot be judged by it since
 	// that was set back, and reports whether it did.
 	End(ctx context.Context, id string, beat int64) (bool, error)
@@ -120,12 +128,29 @@ func (c *Collection) Begin(ctx context.Context, s Session) error {
 
 // Renew implements [Sessions]. "No match" may come from a server that is no longer the primary, of a session that it has
 // not heard of yet. Ending on it is the safe side: only the owner itself stops.
-func (c *Collection) Renew(ctx context.Context, id string, ttl time.Duration) error {
-	res, err := c.coll.UpdateOne(ctx, alive(id), beat(ttl))
-	if err == nil && res.MatchedCount == 0 {
-		return ErrEnded
+func (c *Collection) Renew(ctx context.Context, id string, ttl time.Duration) ([]Forced, error) {
+	raw, err := c.coll.FindOneAndUpdate(ctx, alive(id), beat(ttl), options.FindOneAndUpdate().
+		SetReturnDocument(options.After).SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "forced", Value: 1}})).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, ErrEnded
 	}
-	return c.wrap(ctx, "renew", err, "update")
+	return decodeForced(raw), c.wrap(ctx, "renew", err, "find", "update")
+}
+
+// mostForced is how many words a session keeps. A holder that is told more between two renewals hears of the older ones from the lock
+// documents.
+const mostForced = 64
+
+// Tell implements [Sessions].
+func (c *Collection) Tell(ctx context.Context, id string, f Forced) (bool, error) {
+	res, err := c.coll.UpdateOne(ctx, alive(id), bson.D{{Key: "$push", Value: bson.D{{Key: "forced", Value: bson.D{
+		{Key: "$each", Value: bson.A{bson.D{{Key: "lock", Value: f.Lock}, {Key: "token", Value: f.Token}}}},
+		{Key: "$slice", Value: -mostForced},
+	}}}}})
+	if err != nil {
+		return false, c.wrap(ctx, "tell", err, "update")
+	}
+	return res.MatchedCount == 1, nil
 }
 
 // End implements [Sessions]. An expiresAt more than a ttl ahead was written under a clock that has been set back since, by a

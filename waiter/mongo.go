@@ -66,9 +66,14 @@ var admissions = mongo.Pipeline{
 		{Key: "updateDescription.updatedFields.settled", Value: 1},
 		{Key: "updateDescription.updatedFields.frontier", Value: 1},
 		{Key: "updateDescription.updatedFields.reached", Value: 1},
+		{Key: "updateDescription.updatedFields.told", Value: 1},
+		{Key: "updateDescription.updatedFields.forces", Value: 1},
+		{Key: "updateDescription.updatedFields.forced", Value: 1},
 		{Key: "fullDocument.settled", Value: 1},
 		{Key: "fullDocument.frontier", Value: 1},
 		{Key: "fullDocument.reached", Value: 1},
+		{Key: "fullDocument.forces", Value: 1},
+		{Key: "fullDocument.forced", Value: 1},
 	}}},
 }
 
@@ -175,12 +180,25 @@ func decodeEvent(raw bson.Raw) (e Event, ok bool) {
 		}
 		return n, nil
 	}
-	var errs [3]error
+	var errs [5]error
 	e.Settled, errs[0] = field("settled")
 	e.Frontier, errs[1] = field("frontier")
 	e.Reached, errs[2] = field("reached")
-	e.Reached = max(e.Reached, 0)
-	if errors.Join(errs[:]...) != nil || e.Frontier <= e.Settled || e.Frontier < 0 {
+	e.Forced, errs[3] = field("forced")
+	e.Forces, errs[4] = field("forces")
+	e.Reached, e.Forced, e.Forces = max(e.Reached, 0), max(e.Forced, 0), max(e.Forces, 0)
+	if errors.Join(errs[:]...) != nil {
+		return Event{}, false
+	}
+	if e.Settled < 0 {
+		// It has not changed. Without it the event does not show whether it is of the document that the waiter has a number of, or of one
+		// that was made anew with higher numbers, of which the frontier would admit all old ones.
+		text, _ := raw.Lookup(append(of[:len(of):len(of)], "told")...).StringValueOK()
+		if e.Settled, e.Frontier, ok = queue.Told(text); !ok {
+			return Event{}, false
+		}
+	}
+	if e.Frontier <= e.Settled {
 		return Event{}, false
 	}
 	return e, true

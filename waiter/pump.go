@@ -199,16 +199,8 @@ func (w *Watcher) deliver(sh *shift, events []Event) (useful int) {
 		if w.awaited(e.Name) {
 			useful++
 		}
-		if e.Settled < 0 && !e.Deleted {
-			// Without settled it does not show whether it is of the document that the waiter has a number of, or of one
-			// that was made anew with higher numbers, of which the frontier would admit all old ones.
-			w.mu.Lock()
-			sh.catchUpLocked(e.Name)
-			w.mu.Unlock()
-			continue
-		}
 		w.cfg.Sink(Notice{
-			View:    queue.View{Name: e.Name, Settled: e.Settled, Frontier: e.Frontier, Reached: e.Reached},
+			View:    queue.View{Name: e.Name, Settled: e.Settled, Frontier: e.Frontier, Reached: e.Reached, Forces: e.Forces, Forced: e.Forced},
 			Missing: e.Deleted, Origin: FromEvent,
 		})
 		w.looked(sh, e.Name, FromEvent)

@@ -45,8 +45,9 @@ type Notice struct {
 // Event is what a stream delivers.
 type Event struct {
 	Name              string
-	Settled, Frontier int64 // Settled is -1 when the event does not show it, because it did not change
+	Settled, Frontier int64
 	Reached           int64 // 0 when the event does not show it
+	Forces, Forced    int64 // as in queue.View, where the event shows them; otherwise 0
 	Deleted           bool
 }
 

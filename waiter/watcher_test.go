@@ -102,8 +102,8 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-// TestAnEventWithoutSettledIsLookedInto: it does not show of which document it is, should that have been made anew.
-func TestAnEventWithoutSettledIsLookedInto(t *testing.T) {
+// TestAnEventOutOfOrderIsEnough: the frontier has moved and settled has not.
+func TestAnEventOutOfOrderIsEnough(t *testing.T) {
 	bubble(t, func(b *bed) {
 		shape := queue.Shape{Kind: "pool", Permits: 2}
 		q := b.srv.Client().Queue()
@@ -117,7 +117,7 @@ func TestAnEventWithoutSettledIsLookedInto(t *testing.T) {
 		b.w.Wait("x", since, 1)
 		b.streaming()
 		b.settle("x", places[1]) // out of order
-		b.requireTold("x", places[2], waiter.FromCatchUp, time.Millisecond)
+		b.requireTold("x", places[2], waiter.FromEvent, time.Millisecond)
 		require.EqualValues(b.t, 1, b.w.Counts().Events.Load())
 	})
 }

@@ -19,6 +19,9 @@ const (
 	OpEnqueue     Op = "Enqueue"
 	OpTry         Op = "Try"
 	OpSettle      Op = "Settle"
+	OpSetPermits  Op = "SetPermits"
+	OpRequest     Op = "RequestRelease"
+	OpForce       Op = "Force"
 	OpViews       Op = "Views"
 	OpView        Op = "View"
 	OpGone        Op = "Gone"
@@ -36,6 +39,7 @@ const (
 
 	OpBeginSession Op = "Sessions.Begin"
 	OpRenew        Op = "Sessions.Renew"
+	OpTell         Op = "Sessions.Tell"
 	OpEndSession   Op = "Sessions.End"
 	OpBurySession  Op = "Sessions.Bury"
 	OpRemove       Op = "Sessions.Remove"

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/queue"
@@ -20,6 +21,9 @@ type lock struct {
 	slots               [slots]slot
 	graceMS             int64
 	calledAt, idleSince *time.Time
+	request             *queue.Request
+	forces              int64
+	audit               []queue.Forced
 }
 
 // slot is the newest arrival of the processes that share it.
@@ -32,10 +36,14 @@ func (l *lock) view(name string, done bool) queue.View {
 	v := queue.View{
 		Name: name, Kind: l.Kind, Permits: l.Permits, Issued: l.Issued, Settled: l.Settled, Frontier: l.Frontier,
 		Arrivals: l.Arrivals, Reached: l.Reached, Calls: l.Calls, CalledAt: l.calledAt, GraceMS: l.graceMS,
-		IdleSince: l.idleSince,
+		IdleSince: l.idleSince, Managed: l.Managed, Request: l.request,
+	}
+	if n := len(l.audit); n > 0 {
+		v.Forces, v.Forced = l.forces, l.audit[n-1].Token
 	}
 	if done {
 		v.Done = l.Done
+		v.Audit = l.audit
 	}
 	return v
 }
@@ -76,14 +84,16 @@ func (st *state) arrive(name string, shape queue.Shape, a queue.Arrival, try boo
 		st.time()
 		l = lock{Reference: *queue.NewReference(shape, st.clusterMS*numbersPerMilli)}
 	}
-	if l.Shape != shape {
+	view := l.view(name, true)
+	if !view.Agrees(shape) {
 		return queue.Place{}, false, false, &queue.MismatchError{Name: name, Want: shape, Have: l.Shape}
 	}
 	s := &l.slots[a.Owner%slots]
-	view := l.view(name, true)
 	switch repeat := s.used && s.mark == a.Mark; {
 	case repeat:
 		issued = true
+	case a.Weight > l.Permits:
+		return queue.Place{}, false, false, &queue.TooBigError{Name: name, Units: a.Weight, Permits: l.Permits}
 	case !try && a.Limit > 0 && view.Excess()+a.Units > a.Limit:
 		return queue.Place{}, false, false, a.Refusal(name, view)
 	case !try || l.Issued+a.Units <= l.Frontier:
@@ -126,21 +136,88 @@ func (q Queue) settle(ctx context.Context, name string, ranges []queue.Range, ar
 		if !l.Settle(ranges, arrival) {
 			return false, false, nil
 		}
+		st.settled(name, l, was, false)
+		return true, true, nil
+	})
+}
+
+// settled stores a lock document of which something was settled, and tells of it if somebody was admitted by that.
+func (st *state) settled(name string, l lock, was queue.Reference, forced bool) {
+	now := st.time()
+	if l.Idle {
+		l.idleSince = &now
+	}
+	called := l.Calls != was.Calls
+	if called {
+		l.calledAt = &now
+	}
+	st.put(name, l)
+	if called {
+		e := waiter.Event{Name: name, Settled: l.Settled, Frontier: l.Frontier}
+		if forced {
+			e.Forces, e.Forced = l.forces, l.audit[len(l.audit)-1].Token
+		}
+		st.emit(e)
+	}
+}
+
+// SetPermits implements [queue.Store].
+func (q Queue) SetPermits(ctx context.Context, name string, permits int64) error {
+	_, err := write(ctx, q.c, OpSetPermits, name, func(st *state) (struct{}, bool, error) {
+		want := queue.Shape{Kind: queue.KindSemaphore, Permits: permits}
+		l, found := st.locks[name]
 		now := st.time()
-		if l.Idle {
-			l.idleSince = &now
+		if !found {
+			l = lock{Reference: *queue.NewReference(want, st.clusterMS*numbersPerMilli)}
 		}
-		if l.Calls != was.Calls {
-			l.calledAt = &now
+		if l.Kind != want.Kind {
+			return struct{}{}, false, &queue.MismatchError{Name: name, Want: want, Have: l.Shape}
 		}
+		was := l.Frontier
+		l.Reference.SetPermits(permits)
+		l.idleSince, l.calledAt = nil, &now
 		st.put(name, l)
-		if l.Calls != was.Calls {
-			e := waiter.Event{Name: name, Settled: -1, Frontier: l.Frontier}
-			if l.Settled != was.Settled {
-				e.Settled = l.Settled
-			}
-			st.emit(e)
+		if l.Frontier > was {
+			st.emit(waiter.Event{Name: name, Settled: l.Settled, Frontier: l.Frontier})
 		}
+		return struct{}{}, true, nil
+	})
+	return err
+}
+
+// RequestRelease implements [queue.Store].
+func (q Queue) RequestRelease(ctx context.Context, name, by string) (bool, error) {
+	return write(ctx, q.c, OpRequest, name, func(st *state) (bool, bool, error) {
+		l, found := st.locks[name]
+		if !found || l.Settled == l.Issued {
+			return false, false, nil
+		}
+		n := int64(1)
+		if l.request != nil {
+			n = l.request.N + 1
+		}
+		l.request = &queue.Request{N: n, UpTo: min(l.Frontier, l.Issued), By: by, At: st.time()}
+		st.put(name, l)
+		return true, true, nil
+	})
+}
+
+// mostAudit is that of package queue.
+const mostAudit = 16
+
+// Force implements [queue.Store].
+func (q Queue) Force(ctx context.Context, name string, passed int64, r queue.Range, f queue.Forced) (bool, error) {
+	return write(ctx, q.c, OpForce, name, func(st *state) (bool, bool, error) {
+		l, found := st.locks[name]
+		was := l.Reference
+		if !found || !l.Reference.Force(passed, r) {
+			return false, false, nil
+		}
+		f.At = st.time()
+		l.audit = append(slices.Clone(l.audit), f)
+		l.audit = l.audit[max(len(l.audit)-mostAudit, 0):]
+		l.forces++
+		st.settled(name, l, was, true)
 		return true, true, nil
 	})
 }

@@ -7,3 +7,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// failure is the error of a call that returns something else too.
+func failure[T any](_ T, err error) error { return err }

@@ -26,7 +26,8 @@ func New(wall func() time.Time) *Server {
 	s := &Server{bug: func(what string) { panic("bug: " + what) }}
 	s.now = &state{
 		locks: map[string]lock{}, tickets: map[queue.TicketID]queue.Ticket{}, sessions: map[string]reaper.Session{},
-		wall: wall, emit: s.emit,
+		forced: map[string][]reaper.Forced{},
+		wall:   wall, emit: s.emit,
 	}
 	return s
 }
@@ -50,6 +51,7 @@ type state struct {
 	locks     map[string]lock
 	tickets   map[queue.TicketID]queue.Ticket
 	sessions  map[string]reaper.Session
+	forced    map[string][]reaper.Forced // by session
 	wall      func() time.Time
 	clusterMS int64 // highest time seen, in ms: does not go back when wall does
 	emit      func(waiter.Event)
@@ -60,6 +62,7 @@ type state struct {
 func (st *state) snapshot() *state {
 	c := *st
 	c.locks, c.tickets, c.sessions = maps.Clone(st.locks), maps.Clone(st.tickets), maps.Clone(st.sessions)
+	c.forced = maps.Clone(st.forced)
 	c.emit = func(waiter.Event) {}
 	c.written = nil
 	return &c
@@ -209,7 +212,7 @@ func (s *Server) Unrest() []string {
 		}
 	}
 	for name, l := range s.now.locks {
-		if l.Settled != l.Issued || len(l.Done) > 0 || l.idleSince == nil {
+		if l.Settled != l.Issued || len(l.Done) > 0 || l.idleSince == nil && !l.Managed {
 			left = append(left, fmt.Sprintf("lock %q: %+v", name, l.Reference))
 		}
 	}

@@ -52,15 +52,28 @@ func (s Sessions) Begin(ctx context.Context, n reaper.Session) error {
 }
 
 // Renew implements [reaper.Sessions].
-func (s Sessions) Renew(ctx context.Context, id string, ttl time.Duration) error {
-	_, err := s.update(ctx, OpRenew, id, func(st *state, x *reaper.Session, found bool) (bool, error) {
+func (s Sessions) Renew(ctx context.Context, id string, ttl time.Duration) ([]reaper.Forced, error) {
+	return write(ctx, s.c, OpRenew, id, func(st *state) ([]reaper.Forced, bool, error) {
+		x, found := st.sessions[id]
 		if !found || x.Ended {
-			return false, reaper.ErrEnded
+			return nil, false, reaper.ErrEnded
 		}
-		prolong(st, x, ttl)
-		return true, nil
+		prolong(st, &x, ttl)
+		st.sessions[id] = x
+		return st.forced[id], true, nil
 	})
-	return err
+}
+
+// Tell implements [reaper.Sessions].
+func (s Sessions) Tell(ctx context.Context, id string, f reaper.Forced) (bool, error) {
+	return write(ctx, s.c, OpTell, id, func(st *state) (bool, bool, error) {
+		x, found := st.sessions[id]
+		if !found || x.Ended {
+			return false, false, nil
+		}
+		st.forced[id] = append(slices.Clone(st.forced[id]), f)
+		return true, true, nil
+	})
 }
 
 // End implements [reaper.Sessions].
@@ -93,6 +106,7 @@ func (s Sessions) Remove(ctx context.Context, id string) error {
 	_, err := write(ctx, s.c, OpRemove, id, func(st *state) (none, bool, error) {
 		_, found := st.sessions[id]
 		delete(st.sessions, id)
+		delete(st.forced, id)
 		return none{}, found, nil
 	})
 	return err

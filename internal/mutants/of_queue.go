@@ -42,8 +42,7 @@ var ofQueue = []Mutant{
 	},
 	{
 		"shape-unread", "queue/pipeline.go", "an arrival with other permits takes its number and is refused afterwards", "a mismatch takes no number",
-		[]Edit{{`		op("$eq", "$permits", shape.Permits),
-`, ``}}, onServer,
+		[]Edit{{`	agrees := op("$eq", "$permits", shape.Permits)`, `	agrees := op("$gte", "$permits", int64(1))`}}, onServer,
 	},
 	{
 		"shape-unread-again", "queue/locks.go", "the usual arrival does not compare permits", "a mismatch takes no number",
@@ -95,7 +94,7 @@ var ofQueue = []Mutant{
 	},
 	{
 		"idle-too-soon", "queue/pipeline.go", "each settle marks the document as idle", "a document in use is not collected",
-		[]Edit{{`cond(op("$eq", settled, "$issued"), "$$NOW", "$$REMOVE")`, `"$$NOW"`}}, onServer,
+		[]Edit{{`cond(op("$and", op("$eq", "$settled", "$issued"), op("$ne", "$managed", true)), "$$NOW", "$$REMOVE")`, `"$$NOW"`}}, onServer,
 	},
 	{
 		"settle-makes-a-document", "queue/locks.go", "the settle is an upsert", "a missing document is a dropped lock",

@@ -46,7 +46,7 @@ var ofReaper = []Mutant{
 	},
 	{
 		"renewed-too-rarely", "reaper/lease.go", "the lease is renewed when it is nearly over", "renewed every third of ttl",
-		[]Edit{{`interval := min(l.cfg.TTL/3, (l.cfg.TTL-l.cfg.Margin)/2)`, `interval := l.cfg.TTL - l.cfg.Margin`}}, inReaper("TestLeaseIsRenewedEveryThirdOfItsTTL"),
+		[]Edit{{`interval := min((l.cfg.TTL-l.cfg.Delay)/3, (l.cfg.TTL-l.cfg.Margin)/2)`, `interval := l.cfg.TTL - l.cfg.Margin`}}, inReaper("TestLeaseIsRenewedEveryThirdOfItsTTL"),
 	},
 
 	// Session documents.

@@ -142,11 +142,11 @@ var ofRoot = []Mutant{
 	},
 	{
 		"no-margin-after-a-loss", "lock.go", "a lost lock gives its number back at once", "the holder has Margin to stop (I4)",
-		[]Edit{{`m.after(m.cfg.Margin, func() { l.giveBack() })`, `m.after(0, func() { l.giveBack() })`}}, inRoot("TestLapse"),
+		[]Edit{{`m.after(m.cfg.rest(), func() { l.giveBack() })`, `m.after(0, func() { l.giveBack() })`}}, inRoot("TestLapse"),
 	},
 	{
 		"never-given-back", "lock.go", "a lost lock gives its number back only when Unlock is called", "those behind wait for Margin, not for ever (I6)",
-		[]Edit{{`m.after(m.cfg.Margin, func() { l.giveBack() })`, `_ = m`}}, inRoot("TestMaxHold"),
+		[]Edit{{`m.after(m.cfg.rest(), func() { l.giveBack() })`, `_ = m`}}, inRoot("TestMaxHold"),
 	},
 	{
 		"unlock-hides-the-loss", "lock.go", "Unlock returns nil when its settle finds the number settled by somebody else", "Unlock returns nil only if the lock was held until then",
@@ -256,11 +256,11 @@ var ofRoot = []Mutant{
 	},
 	{
 		"settled-and-held", "admit.go", "a number that the document shows as settled is kept", "never a settled one (I4)",
-		[]Edit{{`if v.Settled >= r.lowestOpen() {`, `if v.Settled < 0 && r.lowestOpen() < 0 {`}}, inRoot("TestSettledByOthers"),
+		[]Edit{{`case v.Settled < r.lowestOpen():`, `case v.Settled < r.lowestOpen() || r != nil:`}}, inRoot("TestSettledByOthers"),
 	},
 	{
 		"spare-kept", "admit.go", "what is left of a run's capacity is kept from others", "nobody waits for what nobody uses (I7)",
-		[]Edit{{`if l.shape.Permits == 1 || r.inUse == 0 || r.inUse >= l.capacity(r) {`, `if r.inUse >= 0 || r.inUse >= l.capacity(r) {`}},
+		[]Edit{{`if l.exclusive() || r.inUse == 0 || r.inUse >= l.capacity(r) {`, `if r.inUse >= 0 || r.inUse >= l.capacity(r) {`}},
 		inRoot("TestLineAgainstModelSeveralPermits"),
 	},
 	{
@@ -285,7 +285,7 @@ var ofRoot = []Mutant{
 	},
 	{
 		"waiting-run-opens", "admit.go", "a run of which nothing was granted proves the number behind it admitted", "only a head's end opens what follows (I4)",
-		[]Edit{{`if l.shape.Permits == 1 && r.granted { // see capacity`, `if l.shape.Permits == 1 { // see capacity`}}, integration("TestWaitingRunOpensNothing"),
+		[]Edit{{`if l.exclusive() && r.granted { // see capacity`, `if l.exclusive() { // see capacity`}}, integration("TestWaitingRunOpensNothing"),
 	},
 	{
 		"old-absence-believed", "void.go", "a read that does not show the lock document voids its numbers", "absence is proved only by a linearizable read",

@@ -29,9 +29,9 @@ var ofWaiter = []Mutant{
 		[]Edit{{`call, cancel := context.WithTimeout(ctx, w.cfg.Await+w.cfg.OpTimeout)`, `call, cancel := context.WithCancel(ctx)`}}, inWaiter("TestWatchdog"),
 	},
 	{
-		"settled-believed", "waiter/pump.go", "an event that does not show settled is taken for news of the number's own document",
+		"settled-believed", "waiter/mongo.go", "an event that does not show settled is taken for news of the number's own document",
 		"the frontier of a document made anew admits no old number (I5)",
-		[]Edit{{`if e.Settled < 0 && !e.Deleted {`, `if e.Settled < -1 {`}}, inWaiter("TestAnEventWithoutSettledIsLookedInto"),
+		[]Edit{{`e.Settled, e.Frontier, ok = queue.Told(text); !ok {`, `e.Settled, _, ok = queue.Told(text); !ok && text != "" {`}}, inWaiter("TestToldOfItsDocument"),
 	},
 	{
 		"settled-is-zero", "waiter/mongo.go", "an event without settled reads as one that shows settled 0", "the frontier of a document made anew admits no old number (I5)",
