@@ -318,7 +318,7 @@ func (l *line) watchLocked() {
 	switch {
 	case r != nil && !l.watched:
 		l.watched = true
-		l.m.watcher.Wait(l.name, r.arrivals[0].sent, l.ahead(r))
+		l.m.watcher.Wait(l.name, r.arrivals[0].sent, l.ahead(r), l.width(r))
 	case r != nil:
 		l.m.watcher.Ahead(l.name, l.ahead(r))
 	case r == nil && l.watched:
@@ -333,6 +333,9 @@ func (l *line) ahead(r *run) int64 {
 	c := r.claims[r.next]
 	return max(min(c.from.index-1-l.reached, c.num.Hi-l.frontier), 1)
 }
+
+// width is how many claims like the next of a run can hold at a time. The caller holds mu.
+func (l *line) width(r *run) int64 { return max(l.shape.Permits/r.claims[r.next].units, 1) }
 
 // firstBlocked is the first run with a claim that only somebody else's leaving can help. The caller holds mu.
 func (l *line) firstBlocked() *run {

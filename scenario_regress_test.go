@@ -93,13 +93,13 @@ func TestScenarioDozerUnderAnOpenStream(t *testing.T) {
 		s := b.watching(unchanged)
 		since := s.clk.Now()
 		slow := []queue.Place{s.arrive("slow"), s.arrive("slow")}
-		s.w.Wait("slow", since, 1)
+		s.w.Wait("slow", since, 1, 1)
 		synctest.Wait()
 		require.True(b.t, s.w.Streaming())
 		time.Sleep(time.Millisecond)
 		since = s.clk.Now()
 		fast := []queue.Place{s.arrive("fast"), s.arrive("fast")}
-		s.w.Wait("fast", since, 10) // far back in a queue of which nothing is known: it dozes
+		s.w.Wait("fast", since, 10, 1) // far back in a queue of which nothing is known: it dozes
 		require.True(b.t, s.w.Dozes("fast"))
 		s.store.Deliver(func(waiter.Event) int { return 0 })
 		s.settle("fast", fast[0])
@@ -161,7 +161,7 @@ func TestScenarioClosingHasADeadline(t *testing.T) {
 		since := s.clk.Now()
 		x := []queue.Place{s.arrive("x"), s.arrive("x")}
 		s.store.Hook(memstore.Before, memstore.OpOpeningViews, memstore.Fail(1, memstore.ErrNoReply))
-		s.w.Wait("x", since, 1)
+		s.w.Wait("x", since, 1, 1)
 		synctest.Wait()
 		require.Equal(b.t, []time.Duration{5 * time.Second}, deadlines)
 		s.settle("x", x[0])
@@ -183,7 +183,7 @@ func TestScenarioBackOffIsForgiven(t *testing.T) {
 		s := b.watching(unchanged)
 		since := s.clk.Now()
 		x := []queue.Place{s.arrive("x"), s.arrive("x")}
-		s.w.Wait("x", since, 1)
+		s.w.Wait("x", since, 1, 1)
 		synctest.Wait()
 		for range 5 { // until the pauses are long
 			s.store.KillStreams(errors.New("stream"))

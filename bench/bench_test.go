@@ -116,7 +116,7 @@ func TestQuietMeasurements(t *testing.T) {
 	require.Equal(t, 10, pair.Got.N)
 	require.Greater(t, pair.P50(), 1.0)
 
-	hand, err := fair.HandOff(ctx, server, 10, time.Millisecond)
+	hand, err := fair.HandOff(ctx, server, 0, 10, time.Millisecond)
 	require.NoError(t, err)
 	require.Equal(t, 10, hand.Floor.N)
 	require.False(t, math.IsNaN(hand.P99()))

@@ -42,6 +42,9 @@
 // eight times the pace) the dozer listens, and dozes again after three quick moves in a row. A stream to which nobody
 // listens is closed; while nobody waits at all it stays open for Linger.
 //
+// Where several hold at a time (width), each of their places changes hands once in width arrivals, and one who is late delays only his own: the
+// last steps are longer in proportion, and the pace is the mean.
+//
 // A turn that comes during a doze delays everybody, so it must be rare: Overslept counts. The trap is that oversleeping makes the queue
 // slow, and who then takes the pace for slow oversleeps the more, for ever. Therefore the pace follows a slowdown by a tenth
 // for each look and a speed-up by more than a half, and whoever overslept is cautious for a while.

@@ -37,11 +37,13 @@ const (
 	// Between two reads of those who are next.
 	shortestDoze = 700 * time.Microsecond
 	nearDoze     = 2500 * time.Microsecond
+	longestStep  = 20 * time.Millisecond
 )
 
 // pace is what a process knows of how fast a queue moves in which it waits.
 type pace struct {
 	ahead    int64         // arrivals before ours at the last look
+	width    int64         // how many like ours can hold at a time, at least 1
 	others   int64         // and when the wait began, which is about how many contend
 	moved    clock.Instant // when the queue was last seen to move, or first looked at
 	per      time.Duration // what an arrival takes when all goes well; 0: not known
@@ -94,7 +96,7 @@ func (p *pace) look(now clock.Instant, ahead int64) {
 // between two looks by chance.
 // But when look after look shows a pace that is far slower, the queue is another one than before.
 func (p *pace) reckon(took time.Duration, k int64) {
-	if took <= max(2*p.per, p.fast()) {
+	if took <= max(2*p.per, p.fast(), 2*p.step(p.per)) {
 		p.slowRuns = 0
 	} else if p.slowRuns++; p.slowRuns == mostSlowRuns {
 		p.stood, p.fastRuns, p.slowRuns = true, 0, 0
@@ -104,7 +106,7 @@ func (p *pace) reckon(took time.Duration, k int64) {
 	switch {
 	case k < 3:
 		return
-	case took > p.per:
+	case took > p.per && p.width <= 1:
 		w = 0.1
 	case k >= 8:
 		w = 0.6
@@ -115,7 +117,7 @@ func (p *pace) reckon(took time.Duration, k int64) {
 // ended takes in how a wait ended: slept says that the turn came during a doze. Who oversleeps makes the queue slow for all, and
 // then the pace that all see is no measure of what it could be.
 func (p *pace) ended(slept time.Duration) (overslept bool) {
-	if slept <= p.per*3/2 {
+	if slept <= max(p.per, p.step(p.per))*3/2 {
 		p.caution *= 0.97
 		return false
 	}
@@ -152,15 +154,29 @@ func (p *pace) next(now clock.Instant, open bool) plan {
 		per > quick && p.ahead <= 1:
 		return plan{listen: true}
 	}
+	step := p.step(per)
 	if p.ahead <= 1 && still >= per/2 || still > 2*per {
-		return plan{doze: max(shortestDoze, min(per/8, nearDoze), still/8)}
+		return plan{doze: max(step, min(per/8, nearDoze), still/8)}
 	}
 	if p.ahead <= 1 {
-		return plan{doze: max(shortestDoze, per/2-still)}
+		return plan{doze: max(step, per/2-still)}
 	}
 	// Wake early: the pace varies.
 	steps := float64(p.ahead - 1)
-	steps -= min(steps/5, 1+1.5*math.Sqrt(steps))
+	early := min(steps/5, 1+1.5*math.Sqrt(steps))
+	if p.width > 1 {
+		early = min(early, float64(p.width)/8)
+	}
+	steps -= early
 	steps *= 1 - p.caution
-	return plan{doze: min(max(time.Duration(steps*float64(per)), shortestDoze), longestDoze)}
+	return plan{doze: min(max(time.Duration(steps*float64(per)), step), longestDoze)}
+}
+
+// step is the shortest doze. Where width hold at a time, each of their places changes hands once in width arrivals, so a reader who is late by
+// an eighth of that time costs an eighth of what it could at most, as with one place who is late by an eighth of an arrival.
+func (p *pace) step(per time.Duration) time.Duration {
+	if p.width <= 1 {
+		return shortestDoze
+	}
+	return min(max(shortestDoze, time.Duration(p.width)*per/8), longestStep)
 }

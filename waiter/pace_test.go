@@ -29,7 +29,7 @@ func TestPaceInASimulatedQueue(t *testing.T) {
 		for _, n := range []int{8, 32, 128, 256} {
 			t.Run(fmt.Sprintf("%v held, %d processes", c.hold, n), func(t *testing.T) {
 				t.Parallel()
-				q := newSimQueue(n, c.hold)
+				q := newSimQueue(n, 1, c.hold)
 				q.run(20 * time.Second) // the beginning, in which nobody knows the pace
 				q.sums = sums{}
 				const window = 10 * time.Second
@@ -45,11 +45,34 @@ func TestPaceInASimulatedQueue(t *testing.T) {
 	}
 }
 
+// TestPaceOfManyPlaces is TestPaceInASimulatedQueue where several hold at a time: reading less often costs little there.
+func TestPaceOfManyPlaces(t *testing.T) {
+	t.Parallel()
+	for _, width := range []int64{2, 4, 16} {
+		for _, n := range []int{32, 64, 128} {
+			t.Run(fmt.Sprintf("%d places, %d processes", width, n), func(t *testing.T) {
+				t.Parallel()
+				q := newSimQueue(n, width, 5*time.Millisecond)
+				q.run(20 * time.Second)
+				q.sums = sums{}
+				const window = 10 * time.Second
+				q.run(window)
+				grants := float64(q.grants)
+				t.Logf("%.0f grants/s, free %.1f %%, slept %.1f %%, %.1f reads and %.2f openings for each", grants/window.Seconds(),
+					100*q.free.Seconds()/window.Seconds()/float64(width), 100*float64(q.slept)/grants, float64(q.reads)/grants, float64(q.opened)/grants)
+				require.Less(t, q.free.Seconds()/window.Seconds(), 0.25*float64(width))
+				require.Less(t, float64(q.reads), 8*grants)
+				require.Less(t, float64(q.opened), 0.01*grants)
+			})
+		}
+	}
+}
+
 // TestPaceAfterAStandstill: all who wait find out that the queue stands, soon and with few reads, and that it moves again.
 func TestPaceAfterAStandstill(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{8, 128} {
-		q := newSimQueue(n, 0)
+		q := newSimQueue(n, 1, 0)
 		q.run(10 * time.Second)
 		long := 5 * time.Second
 		q.hold = func() time.Duration { d := long; long = 0; return d }

@@ -18,7 +18,7 @@ func TestRetireAndRestart(t *testing.T) {
 	bubble(t, func(b *bed) {
 		for range 3 {
 			held, waits, since := b.hold("x")
-			b.w.Wait("x", since, 1)
+			b.w.Wait("x", since, 1, 1)
 			b.streaming()
 			b.settle("x", held)
 			b.requireTold("x", waits, waiter.FromEvent, time.Millisecond)
@@ -43,7 +43,7 @@ func TestNoWaiterIsLostAroundRetirement(t *testing.T) {
 		for i := range 60 {
 			name := fmt.Sprint("x", i)
 			held, waits, since := b.hold(name)
-			b.w.Wait(name, since, 1)
+			b.w.Wait(name, since, 1, 1)
 			b.settle(name, held)
 			synctest.Wait()
 			from, ok := b.told(name, waits)
@@ -59,8 +59,8 @@ func TestNoWaiterIsLostAroundRetirement(t *testing.T) {
 func TestEachWaitNeedsItsLeave(t *testing.T) {
 	bubble(t, func(b *bed) {
 		held, waits, since := b.hold("x")
-		b.w.Wait("x", since, 1)
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		b.w.Leave("x")
 		time.Sleep(linger + 2*recheck)
@@ -104,7 +104,7 @@ func TestSlowServerIsNoStarvingStream(t *testing.T) {
 				return ctx.Err()
 			}
 		})
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		time.Sleep(time.Minute)
 		require.True(b.t, b.w.Streaming())
 		require.EqualValues(b.t, 1, b.w.Counts().StreamsOpened.Load())
@@ -117,7 +117,7 @@ func TestStarvingStreamMakesItPoll(t *testing.T) {
 		held, waits, since := b.hold("x")
 		began := time.Now()
 		remove := b.poolOfOne()
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		time.Sleep(3 * await)
 		synctest.Wait()
 		require.Zero(b.t, b.Taps(), "the stream is closed")
@@ -138,7 +138,7 @@ func TestStarvingStreamMakesItPoll(t *testing.T) {
 func TestPollOnly(t *testing.T) {
 	bubble(t, func(b *bed) {
 		held, waits, since := b.hold("x")
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		time.Sleep(10 * time.Second)
 		b.settle("x", held)
 		b.requireTold("x", waits, waiter.FromPoll, poll*5/4+time.Millisecond)
@@ -157,7 +157,7 @@ func TestManyLocksAreReadInPages(t *testing.T) {
 		gate := memstore.NewGate()
 		b.Hook(memstore.Before, memstore.OpBegin, gate.Pass)
 		for i := range 2500 {
-			b.w.Wait(fmt.Sprint(i), b.clk.Now(), 1)
+			b.w.Wait(fmt.Sprint(i), b.clk.Now(), 1, 1)
 		}
 		gate.Open()
 		b.streaming()
@@ -169,13 +169,13 @@ func TestManyLocksAreReadInPages(t *testing.T) {
 func TestClose(t *testing.T) {
 	bubble(t, func(b *bed) {
 		_, _, since := b.hold("x")
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		b.w.Close()
 		b.w.Close()
 		require.Zero(b.t, b.Taps())
 		said := len(b.notices("x"))
-		b.w.Wait("y", since, 1)
+		b.w.Wait("y", since, 1, 1)
 		b.w.Leave("x")
 		time.Sleep(time.Minute)
 		require.Len(b.t, b.notices("x"), said)
@@ -188,7 +188,7 @@ func TestClose(t *testing.T) {
 func TestIrrelevantEventsNarrowTheStream(t *testing.T) {
 	bubble(t, func(b *bed) {
 		xHeld, xWaits, since := b.hold("x")
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		busy := func(n int) {
 			for range n {
@@ -205,7 +205,7 @@ func TestIrrelevantEventsNarrowTheStream(t *testing.T) {
 		require.Equal(b.t, heard, b.w.Counts().Events.Load(), "the server leaves them out")
 
 		yHeld, yWaits, since := b.hold("y")
-		b.w.Wait("y", since, 1)
+		b.w.Wait("y", since, 1, 1)
 		synctest.Wait()
 		require.EqualValues(b.t, 3, b.w.Counts().StreamsOpened.Load())
 		b.settle("y", yHeld)
@@ -214,7 +214,7 @@ func TestIrrelevantEventsNarrowTheStream(t *testing.T) {
 		b.requireTold("x", xWaits, waiter.FromEvent, time.Millisecond)
 		require.Zero(b.t, b.w.Counts().StreamsFailed.Load())
 		b.w.Leave("y")
-		b.w.Wait("y", b.clk.Now(), 1)
+		b.w.Wait("y", b.clk.Now(), 1, 1)
 		synctest.Wait()
 		require.EqualValues(b.t, 3, b.w.Counts().StreamsOpened.Load(), "it is still in the filter")
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/fairlock/fairlock/internal/clock"
 )
 
-// simQueue is processes that take one lock in turn without a pause, on simulated time. A process learns of the others only what
+// simQueue is processes that take one lock, which width can hold at a time, again and again without a pause, on simulated time. A process learns of the others only what
 // its own reads show, or a stream while it listens, and does what its pace says.
 type simQueue struct {
 	sums
@@ -16,6 +16,7 @@ type simQueue struct {
 	now             time.Duration
 	todo            todo
 	issued, settled int64
+	width           int64
 	procs           []*simProc
 	hold            func() time.Duration
 	steps           uint64
@@ -24,7 +25,7 @@ type simQueue struct {
 // sums are what happened since they were reset.
 type sums struct {
 	grants, reads, slept, opened int
-	free                         time.Duration // while the next holder did not know
+	free                         time.Duration // while the next holder did not know, of all places together
 }
 
 type simProc struct {
@@ -41,10 +42,10 @@ const (
 	eventTime = 500 * time.Microsecond
 )
 
-func newSimQueue(n int, hold time.Duration) *simQueue {
-	q := &simQueue{rng: rand.New(rand.NewPCG(1, uint64(n))), hold: func() time.Duration { return hold }}
+func newSimQueue(n int, width int64, hold time.Duration) *simQueue {
+	q := &simQueue{width: width, rng: rand.New(rand.NewPCG(1, uint64(n))), hold: func() time.Duration { return hold }}
 	for range n {
-		p := &simProc{q: q}
+		p := &simProc{q: q, pace: pace{width: width}}
 		q.procs = append(q.procs, p)
 		q.after(time.Duration(q.rng.IntN(50))*time.Millisecond, p.enqueue)
 	}
@@ -75,8 +76,8 @@ func (p *simProc) enqueue() {
 	q := p.q
 	q.after(q.write(), func() {
 		q.issued++
-		p.num, p.waits = q.issued, true
-		if p.num == q.settled+1 {
+		p.num, p.waits, p.turn = q.issued, true, 0
+		if p.ahead() == 0 {
 			p.turn = q.now
 			p.grant()
 			return
@@ -86,7 +87,7 @@ func (p *simProc) enqueue() {
 	})
 }
 
-func (p *simProc) ahead() int64 { return p.num - 1 - p.q.settled }
+func (p *simProc) ahead() int64 { return max(p.num-p.q.width-p.q.settled, 0) }
 
 // next does what the pace says.
 func (p *simProc) next() {
@@ -139,7 +140,7 @@ func (p *simProc) grant() {
 	q.after(q.hold()+q.write(), func() {
 		q.settled++
 		for _, o := range q.procs {
-			if o.waits && o.ahead() == 0 {
+			if o.waits && o.ahead() == 0 && o.turn == 0 {
 				o.turn = q.now
 			}
 			if o.waits && o.listening {

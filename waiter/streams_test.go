@@ -53,7 +53,7 @@ func TestStreamsAreClosedWithALiveContext(t *testing.T) {
 	bubble(t, func(b *bed) {
 		for range 2 { // by retiring, and by Close
 			_, _, since := b.hold("x")
-			b.w.Wait("x", since, 1)
+			b.w.Wait("x", since, 1, 1)
 			b.streaming()
 			if c.alive.Load() == 0 {
 				b.w.Leave("x")

@@ -155,9 +155,10 @@ func (w *Watcher) Streaming() bool {
 	return w.shift != nil && w.shift.openedAt != 0
 }
 
-// Wait says that somebody waits for the lock, with a number that was asked for at since and that many arrivals ahead. A stream
+// Wait says that somebody waits for the lock, with a number that was asked for at since and that many arrivals ahead, and that width like him
+// can hold at a time. A stream
 // that was opened before since has missed nothing that matters; otherwise the lock is read once. Each Wait needs one Leave.
-func (w *Watcher) Wait(name string, since clock.Instant, ahead int64) {
+func (w *Watcher) Wait(name string, since clock.Instant, ahead, width int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -173,6 +174,7 @@ func (w *Watcher) Wait(name string, since clock.Instant, ahead int64) {
 	if first {
 		w.waiting++
 		wt.pace.start(w.cfg.Clock.Now(), ahead)
+		wt.pace.width = width
 	}
 	sh := w.shift
 	if sh == nil {

@@ -17,7 +17,7 @@ import (
 func TestEventWakes(t *testing.T) {
 	bubble(t, func(b *bed) {
 		held, waits, since := b.hold("x")
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		b.settle("x", held)
 		b.requireTold("x", waits, waiter.FromEvent, time.Millisecond)
@@ -33,7 +33,7 @@ func TestEventWakes(t *testing.T) {
 func TestSafeOpening(t *testing.T) {
 	bubble(t, func(b *bed) {
 		_, _, since := b.hold("x")
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		require.Equal(b.t, []memstore.Op{memstore.OpBegin, memstore.OpOpen, memstore.OpOpeningViews, memstore.OpNext}, b.order())
 	})
@@ -55,7 +55,7 @@ func TestOpeningMissesNothing(t *testing.T) {
 						}
 						return nil
 					})
-					b.w.Wait("x", since, 1)
+					b.w.Wait("x", since, 1, 1)
 					synctest.Wait()
 					if op == memstore.OpNext && point == memstore.After {
 						time.Sleep(await) // the first Next is empty
@@ -84,9 +84,9 @@ func TestCatchUp(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		gate := memstore.NewGate()
 		b.Hook(memstore.After, memstore.OpOpeningViews, gate.Pass)
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		<-gate.Reached()
-		b.w.Wait("y", sinceY, 1) // too late for the read of the opening
+		b.w.Wait("y", sinceY, 1, 1) // too late for the read of the opening
 		b.requireTold("y", waits, waiter.FromCatchUp, time.Millisecond)
 		gate.Open()
 		b.streaming()
@@ -94,7 +94,7 @@ func TestCatchUp(t *testing.T) {
 		reads := b.Calls(memstore.OpSourceViews)
 		time.Sleep(time.Millisecond)
 		held, waits, since = b.hold("z")
-		b.w.Wait("z", since, 1)
+		b.w.Wait("z", since, 1, 1)
 		synctest.Wait()
 		require.Equal(b.t, reads, b.Calls(memstore.OpSourceViews), "asked for after the opening: no read")
 		b.settle("z", held)
@@ -114,7 +114,7 @@ func TestAnEventOutOfOrderIsEnough(t *testing.T) {
 			require.NoError(b.t, err)
 			places = append(places, p)
 		}
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		b.settle("x", places[1]) // out of order
 		b.requireTold("x", places[2], waiter.FromEvent, time.Millisecond)
@@ -126,7 +126,7 @@ func TestRecheckDeliversWhatTheStreamDropped(t *testing.T) {
 	bubble(t, func(b *bed) {
 		held, waits, since := b.hold("x")
 		b.Deliver(func(waiter.Event) int { return 0 })
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		b.settle("x", held)
 		b.requireTold("x", waits, waiter.FromRecheck, recheck*5/4+time.Millisecond)
@@ -138,7 +138,7 @@ func TestEventsMayComeTwice(t *testing.T) {
 	bubble(t, func(b *bed) {
 		held, waits, since := b.hold("x")
 		b.Deliver(func(waiter.Event) int { return 2 })
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		b.settle("x", held)
 		b.requireTold("x", waits, waiter.FromEvent, time.Millisecond)
@@ -149,8 +149,8 @@ func TestEventsMayComeTwice(t *testing.T) {
 func TestMissingDocuments(t *testing.T) {
 	bubble(t, func(b *bed) {
 		_, _, since := b.hold("x")
-		b.w.Wait("x", since, 1)
-		b.w.Wait("never made", since, 1)
+		b.w.Wait("x", since, 1, 1)
+		b.w.Wait("never made", since, 1, 1)
 		b.streaming()
 		require.True(b.t, b.notices("never made")[0].Missing)
 		require.False(b.t, b.notices("x")[0].Missing)
@@ -175,7 +175,7 @@ func TestStreamErrorsReopenWithBackOff(t *testing.T) {
 			return nil
 		})
 		b.Hook(memstore.Before, memstore.OpNext, func(context.Context, string) error { return errStream })
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		require.Zero(b.t, at[1], "at once the first time")
@@ -200,7 +200,7 @@ func TestReopeningReads(t *testing.T) {
 	bubble(t, func(b *bed) {
 		held, waits, since := b.hold("x")
 		b.Deliver(func(waiter.Event) int { return 0 })
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		b.settle("x", held)
 		b.KillStreams(errStream)
@@ -212,7 +212,7 @@ func TestReopeningReads(t *testing.T) {
 func TestALongLifeForgivesFailures(t *testing.T) {
 	bubble(t, func(b *bed) {
 		_, _, since := b.hold("x")
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		for range 3 {
 			b.streaming()
 			time.Sleep(15 * time.Second)
@@ -228,7 +228,7 @@ func TestReadsAreFrequentWhileTheStreamIsDown(t *testing.T) {
 	bubble(t, func(b *bed) {
 		b.Hook(memstore.Before, memstore.OpBegin, memstore.Fail(1000, memstore.ErrNoReply))
 		held, waits, since := b.hold("x")
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		time.Sleep(10 * time.Second)
 		b.settle("x", held)
 		b.requireTold("x", waits, waiter.FromRecheck, 350*time.Millisecond)
@@ -238,7 +238,7 @@ func TestReadsAreFrequentWhileTheStreamIsDown(t *testing.T) {
 func TestCollectionDropped(t *testing.T) {
 	bubble(t, func(b *bed) {
 		_, _, since := b.hold("x")
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		b.streaming()
 		b.srv.DropLocks()
 		b.streaming()
@@ -256,7 +256,7 @@ func TestWatchdog(t *testing.T) {
 	bubble(t, func(b *bed) {
 		held, waits, since := b.hold("x")
 		remove := b.Hook(memstore.Before, memstore.OpNext, memstore.Hang)
-		b.w.Wait("x", since, 1)
+		b.w.Wait("x", since, 1, 1)
 		synctest.Wait()
 		remove()
 		time.Sleep(await + opTimeout - time.Millisecond)
@@ -276,7 +276,7 @@ func TestOpeningThatHangs(t *testing.T) {
 			bubble(t, func(b *bed) {
 				_, _, since := b.hold("x")
 				remove := b.Hook(memstore.Before, op, memstore.Hang)
-				b.w.Wait("x", since, 1)
+				b.w.Wait("x", since, 1, 1)
 				synctest.Wait()
 				remove()
 				time.Sleep(2*opTimeout + time.Millisecond)

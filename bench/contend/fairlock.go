@@ -23,12 +23,23 @@ const EnvTicketDelay = "FAIRLOCK_BENCH_TICKET_DELAY"
 // Fairlock is a manager of its own on a client of its own, with the default configuration.
 func Fairlock() Kind {
 	return Kind{Name: "fairlock", Server: "mongo", Open: func(ctx context.Context, target, lock string) (Locker, error) {
-		return OpenFairlock(ctx, target, lock, nil)
+		return OpenFairlock(ctx, target, lock, 0, nil)
 	}}
 }
 
-// OpenFairlock opens one. queued, if it is not nil, is called when the reply to an enqueue has come.
-func OpenFairlock(ctx context.Context, target, lock string, queued func()) (*Fair, error) {
+// Permits are those of the semaphore that is measured.
+const Permits = 16
+
+// Semaphore is Fairlock on a semaphore of Permits, of which each takes one.
+func Semaphore() Kind {
+	return Kind{Name: "fairlock-semaphore", Server: "mongo", Open: func(ctx context.Context, target, lock string) (Locker, error) {
+		return OpenFairlock(ctx, target, lock, Permits, nil)
+	}}
+}
+
+// OpenFairlock opens one, on a mutex if permits is 0 and otherwise on a semaphore. queued, if it is not nil, is called when the reply to an
+// enqueue has come.
+func OpenFairlock(ctx context.Context, target, lock string, permits int64, queued func()) (*Fair, error) {
 	var cfg fairlock.Config
 	if s := os.Getenv(EnvTicketDelay); s != "" {
 		d, err := time.ParseDuration(s)
@@ -44,6 +55,9 @@ func OpenFairlock(ctx context.Context, target, lock string, queued func()) (*Fai
 	}
 	f.client, f.watch.OnQueued = client, queued
 	f.m, err = fairlock.New(ctx, client.Database(Database), &cfg)
+	if err == nil && permits > 0 {
+		f.sem, err = f.m.Semaphore(lock, permits)
+	}
 	if err != nil {
 		return nil, errors.Join(err, client.Disconnect(ctx))
 	}
@@ -61,14 +75,22 @@ type Fair struct {
 	client *mongo.Client
 	m      *fairlock.Manager
 	lock   string
+	sem    *fairlock.Semaphore // nil: a mutex
 	held   *fairlock.Lock
 	watch  Commands
 }
 
 // Lock is of Locker.
-func (f *Fair) Lock(ctx context.Context) (Grant, error) {
+func (f *Fair) Lock(ctx context.Context) (Grant, error) { return f.Take(ctx, 1) }
+
+// Take is Lock, of a semaphore for several permits.
+func (f *Fair) Take(ctx context.Context, units int64) (Grant, error) {
 	f.watch.Forget()
-	l, err := f.m.Lock(ctx, f.lock)
+	lock := func() (*fairlock.Lock, error) { return f.m.Lock(ctx, f.lock) }
+	if f.sem != nil {
+		lock = func() (*fairlock.Lock, error) { return f.sem.Acquire(ctx, units) }
+	}
+	l, err := lock()
 	g := Grant{Queued: f.watch.Queued()}
 	if err != nil {
 		return g, err

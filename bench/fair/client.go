@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -29,12 +30,12 @@ type remote struct {
 }
 
 // startWorker starts one and waits until it has connected.
-func startWorker(ctx context.Context, target, lock string) (*remote, error) {
+func startWorker(ctx context.Context, target, lock string, permits int64) (*remote, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	r := &remote{cmd: exec.Command(self, Subcommand, target, lock), reports: make(chan report, 64)}
+	r := &remote{cmd: exec.Command(self, Subcommand, target, lock, strconv.FormatInt(permits, 10)), reports: make(chan report, 64)}
 	r.cmd.Stderr = &r.stderr
 	r.cmd.Env = append(os.Environ(), workerEnv)
 	stdout, err := r.cmd.StdoutPipe()

@@ -27,7 +27,7 @@ const warm = 30
 
 // Pair measures rounds of Lock and Unlock without contention.
 func Pair(ctx context.Context, m *run.Mongo, rounds int) (a Against, err error) {
-	w, err := startWorker(ctx, m.Target(), run.LockName())
+	w, err := startWorker(ctx, m.Target(), run.LockName(), 0)
 	if err != nil {
 		return a, err
 	}
@@ -60,15 +60,24 @@ func timed(ctx context.Context, op func(context.Context) error) (int64, error) {
 	return time.Since(began).Nanoseconds(), err
 }
 
-// HandOff measures rounds of a hand-off between two processes, with a pause before each, as before each floor.
-func HandOff(ctx context.Context, m *run.Mongo, rounds int, pause time.Duration) (a Against, err error) {
+// HandOff measures rounds of a hand-off between two processes, with a pause before each, as before each floor. With permits above 0 the lock is a
+// semaphore, of which a third process holds all permits but one.
+func HandOff(ctx context.Context, m *run.Mongo, permits int64, rounds int, pause time.Duration) (a Against, err error) {
 	lock := run.LockName()
-	var ws [2]*remote
+	var ws [3]*remote
 	for i := range ws {
-		if ws[i], err = startWorker(ctx, m.Target(), lock); err != nil {
+		if ws[i], err = startWorker(ctx, m.Target(), lock, permits); err != nil {
 			return a, err
 		}
 		defer func() { err = errors.Join(err, ws[i].end()) }()
+	}
+	if permits > 1 {
+		if err := ws[2].tell(order{Op: "lock", N: int(permits - 1)}); err != nil {
+			return a, err
+		}
+		if _, err := ws[2].await(ctx, "locked"); err != nil {
+			return a, err
+		}
 	}
 	floor, end, err := m.Floor(ctx)
 	if err != nil {
@@ -107,6 +116,11 @@ func HandOff(ctx context.Context, m *run.Mongo, rounds int, pause time.Duration)
 	if _, err := holder.ask(ctx, order{Op: "unlock"}); err != nil {
 		return a, err
 	}
+	if permits > 1 {
+		if _, err := ws[2].ask(ctx, order{Op: "unlock"}); err != nil {
+			return a, err
+		}
+	}
 	return Against{Got: stats.Of(hands), Floor: stats.Of(floors)}, nil
 }
 
@@ -143,7 +157,7 @@ func (c Combining) PerFloor() float64 { return c.PerSecond * c.Floor.P50 / 1000 
 
 // Combine measures n goroutines for d.
 func Combine(ctx context.Context, m *run.Mongo, n int, d time.Duration) (c Combining, err error) {
-	w, err := startWorker(ctx, m.Target(), run.LockName())
+	w, err := startWorker(ctx, m.Target(), run.LockName(), 0)
 	if err != nil {
 		return c, err
 	}
@@ -182,12 +196,12 @@ type Crowded struct {
 // Crowd measures n waiters for d.
 func Crowd(ctx context.Context, m *run.Mongo, n int, d time.Duration) (c Crowded, err error) {
 	lock := run.LockName()
-	holder, err := startWorker(ctx, m.Target(), lock)
+	holder, err := startWorker(ctx, m.Target(), lock, 0)
 	if err != nil {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, holder.end()) }()
-	w, err := startWorker(ctx, m.Target(), lock)
+	w, err := startWorker(ctx, m.Target(), lock, 0)
 	if err != nil {
 		return c, err
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,13 +18,13 @@ import (
 )
 
 // Subcommand is the first argument by which a binary of the harness becomes a worker; the second is the address of the server, the third
-// the lock's name.
+// the lock's name, the fourth the permits of the semaphore that it is, 0 for a mutex.
 const Subcommand = "worker"
 
 // order is a line that the harness writes to a worker.
 type order struct {
 	Op     string        // lock, unlock, pair, combine, crowd, cpu, bye
-	N      int           // goroutines
+	N      int           // goroutines; of lock the permits to take, 0 for one
 	For    time.Duration // of combine
 	Holder int64         // token of the holder, for crowd
 }
@@ -42,11 +43,16 @@ type report struct {
 // Main is a worker process. It returns the exit status.
 func Main(args []string) int {
 	signal.Ignore(os.Interrupt) // the harness says when to end
-	if len(args) != 2 {
-		fmt.Fprintf(os.Stderr, "bench: worker has %d arguments, needs address and lock\n", len(args))
+	if len(args) != 3 {
+		fmt.Fprintf(os.Stderr, "bench: worker has %d arguments, needs address, lock and permits\n", len(args))
 		return 2
 	}
-	w := &worker{lock: args[1], out: json.NewEncoder(os.Stdout)}
+	permits, err := strconv.ParseInt(args[2], 10, 64)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench: worker: permits:", err)
+		return 2
+	}
+	w := &worker{lock: args[1], permits: permits, out: json.NewEncoder(os.Stdout)}
 	if err := w.serve(context.Background(), args[0], os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "bench: worker:", err)
 		return 1
@@ -56,6 +62,7 @@ func Main(args []string) int {
 
 type worker struct {
 	lock    string
+	permits int64 // 0: a mutex
 	f       *contend.Fair
 	crowd   crowd
 	pending sync.WaitGroup // locks that are waited for
@@ -77,7 +84,7 @@ func (w *worker) serve(ctx context.Context, target string, in io.Reader) error {
 	opening, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var err error
-	w.f, err = contend.OpenFairlock(opening, target, w.lock, func() {
+	w.f, err = contend.OpenFairlock(opening, target, w.lock, w.permits, func() {
 		if w.single.Load() {
 			w.say(report{Op: "queued"})
 		}
@@ -114,7 +121,7 @@ func (w *worker) obey(ctx context.Context, o order) {
 	case "lock": // which is waited for, while other orders come
 		w.single.Store(true)
 		w.pending.Go(func() {
-			g, err := w.f.Lock(ctx)
+			g, err := w.f.Take(ctx, int64(max(o.N, 1)))
 			r := report{Op: "locked", At: contend.Stamp(), Token: g.Token}
 			if err != nil {
 				r.Err = err.Error()

@@ -21,7 +21,21 @@ type Fairlock struct {
 	Idle    []run.Idle      `json:"idle,omitempty"`
 	Crowd   *fair.Crowded   `json:"crowd,omitempty"`
 	Recipes []run.Row       `json:"recipes,omitempty"`
+
+	Semaphore *Semaphore `json:"semaphore,omitempty"`
 }
+
+// Semaphore is one semaphore beside a mutex under the same load. Of Shared only speed and cost mean anything: its analysis is that of a lock
+// of one holder.
+type Semaphore struct {
+	Permits int64        `json:"permits"`
+	HandOff fair.Against `json:"handoff"`
+	Mutex   run.Row      `json:"mutex"`
+	Shared  run.Row      `json:"shared"`
+}
+
+// Gain is the acquisitions of the semaphore over those of the mutex.
+func (s Semaphore) Gain() float64 { return stats.Ratio(s.Shared.PerSecond, s.Mutex.PerSecond) }
 
 // Figures are the headline figures, in the order in which latest.json has them.
 type Figures struct {
@@ -140,6 +154,11 @@ func (r Fairlock) Targets() (all []Target) {
 	if r.Crowd != nil {
 		most("10,000 goroutines blocked: CPU, % of a core", r.Crowd.CPU, 1)
 		most("10,000 goroutines blocked: bytes per waiter beyond its goroutine", float64(r.Crowd.Bytes), 512)
+	}
+	if s := r.Semaphore; s != nil {
+		what := fmt.Sprintf("semaphore of %d", s.Permits)
+		most(what+": hand-off of a permit between two processes, p50 / floor p50", s.HandOff.P50(), 1.3)
+		least(fmt.Sprintf("%s / mutex, acquisitions/s, %d processes, %v ms held", what, s.Shared.N, s.Shared.HoldMS), s.Gain(), 3)
 	}
 	if best, own := fairest(r.Recipes, polledAt), r.row(polledAt); best != nil && own != nil {
 		least("commands to the server per acquisition, fairest recipe ("+best.Kind+") / fairlock, 128 processes",

@@ -48,6 +48,7 @@ func (r Fairlock) Markdown() string {
 	part("On a quiet machine", r.quietTable())
 	part("Processes that contend for one lock", MatrixTables(r.Rows))
 	part("What an acquisition takes", fairlockTable(r.Rows))
+	part("Semaphore", r.semaphoreTable())
 	part("Blocked", IdleTable(r.Idle)+r.crowdText())
 	part("Recipes", MatrixTables(r.Recipes))
 	return b.String()
@@ -73,6 +74,19 @@ func targetTable(targets []Target) string {
 		rows = append(rows, []string{t.What, value, sign + " " + num(t.Limit), met})
 	}
 	return table([]string{"figure", "value", "target", "met"}, rows)
+}
+
+func (r Fairlock) semaphoreTable() string {
+	s := r.Semaphore
+	if s == nil {
+		return ""
+	}
+	var rows [][]string
+	for _, row := range []run.Row{s.Mutex, s.Shared} {
+		rows = append(rows, []string{row.Kind, num(float64(row.N)), num(row.HoldMS), num(row.PerSecond), num(row.PerFloor()), num(row.Wait.P50),
+			num(row.Commands), num(row.ServerCPU), num(row.ClientCPU), num(row.Busy)})
+	}
+	return table([]string{"lock", "processes", "hold ms", "acq/s", "acq/s x floor", "wait p50 ms", "commands", "server CPU ms", "client CPU ms", "cores"}, rows)
 }
 
 func (r Fairlock) quietTable() string {

@@ -20,7 +20,7 @@ func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case contend.Subcommand:
-			os.Exit(contend.Main(append(recipes.Kinds(), contend.Fairlock()), os.Args[2:]))
+			os.Exit(contend.Main(append(recipes.Kinds(), contend.Fairlock(), contend.Semaphore()), os.Args[2:]))
 		case fair.Subcommand:
 			os.Exit(fair.Main(os.Args[2:]))
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // experiments in the order in which they are made.
-var experiments = []string{"pair", "handoff", "combine", "crowd", "processes", "idle", "recipes"}
+var experiments = []string{"pair", "handoff", "combine", "crowd", "processes", "semaphore", "idle", "recipes"}
 
 // mostProcesses is what fits in 24 GiB with its connections and threads of the servers.
 const mostProcesses = 512

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/fairlock/fairlock/bench/contend"
 	"github.com/fairlock/fairlock/bench/fair"
 	"github.com/fairlock/fairlock/bench/recipes"
 	"github.com/fairlock/fairlock/bench/report"
@@ -24,7 +25,7 @@ type plan struct {
 func (p *plan) run(ctx context.Context) error {
 	p.begun = time.Now()
 	steps := map[string]func(context.Context) error{
-		"pair": p.pair, "handoff": p.handOff, "combine": p.combine, "crowd": p.crowd, "processes": p.processes, "idle": p.idle,
+		"pair": p.pair, "handoff": p.handOff, "combine": p.combine, "crowd": p.crowd, "processes": p.processes, "semaphore": p.semaphore, "idle": p.idle,
 		"recipes": p.recipes,
 	}
 	for _, e := range experiments {
@@ -63,7 +64,7 @@ const quietPause = 20 * time.Millisecond
 
 func (p *plan) handOff(ctx context.Context) error {
 	p.progress("hand-off between two processes")
-	a, err := fair.HandOff(ctx, p.server, longer(p, 400), quietPause)
+	a, err := fair.HandOff(ctx, p.server, 0, longer(p, 400), quietPause)
 	p.out.HandOff = &a
 	return err
 }
@@ -88,6 +89,29 @@ func (p *plan) processes(ctx context.Context) error {
 	var err error
 	p.out.Rows, err = p.matrix(ctx, p.out.Rows, []run.Contestant{fairlock}, p.sizes)
 	return err
+}
+
+// semaphore measures a semaphore beside a mutex, both with 64 processes that hold for 5 ms, and its hand-off on a quiet machine.
+func (p *plan) semaphore(ctx context.Context) error {
+	p.progress("hand-off of one permit of %d between two processes", contend.Permits)
+	hand, err := fair.HandOff(ctx, p.server, contend.Permits, longer(p, 200), quietPause)
+	if err != nil {
+		return err
+	}
+	s := report.Semaphore{Permits: contend.Permits, HandOff: hand}
+	for kind, row := range map[string]*run.Row{fairlock.Kind: &s.Mutex, contend.Semaphore().Name: &s.Shared} {
+		const n, hold = 64, 5 * time.Millisecond
+		p.progress("%s, %d processes, %v held", kind, n, hold)
+		*row, err = run.Measure(ctx, p.server, run.Spec{
+			Contestant: run.Contestant{Kind: kind, Server: "mongo"}, N: n, Hold: hold,
+			Warm: run.WarmFor(n), Window: run.WindowFor(n, p.window), Floors: 100,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.out.Semaphore = &s
+	return nil
 }
 
 // matrix runs contestants at sizes and hold times.
