@@ -11,12 +11,17 @@
 //	...
 //	defer lock.Unlock(ctx)
 //
+// Semaphores, read/write locks, several locks at once and elections ([Manager.Semaphore], [Manager.RWLock], [Manager.LockAll],
+// [Manager.Election]) are the same queue: a number for each unit, and whoever wants several has consecutive ones.
+//
 // # Packages
 //
 //   - fairlock, this one, is what users call: managers, locks, options, errors.
 //   - [github.com/fairlock/fairlock/queue] is the order: the documents of locks and tickets, and their writes.
 //   - [github.com/fairlock/fairlock/waiter] is waking up: the change stream, and what stands in for it.
 //   - [github.com/fairlock/fairlock/reaper] is leases, trust in them, and clearing the dead.
+//   - [github.com/fairlock/fairlock/fence] is writes to one's own documents that refuse an older holder.
+//   - [github.com/fairlock/fairlock/fairlocktest] is all of it in memory, for the tests of programs that lock.
 //
 // Each of the three begins with its part of the protocol in its doc.go; docs/design.md has the whole. Invariants
 // I1 to I8 are stated in package queue.
@@ -42,17 +47,25 @@
 // the second: the session has been trusted without a break since the grant, and the ticket was acknowledged in time, or the time
 // in which no reaper can have missed it is not over.
 //
+// # Numbers that others have settled
+//
+// Only the claims with such numbers are void; the rest of the run goes on. With one permit settled shows them. With several they are settled out
+// of order, and the frontier has passed over them: a process that went on counting one of them as its own capacity would let one too many
+// in. A reaper settles only what this process does not trust any more, so what is left is an operator's force. The document counts those,
+// and a line that sees the count go up reads which numbers are settled before it uses a frontier again (forced.go).
+//
 // # Goroutines
 //
 // User goroutines wait on channels only, never inside a driver call; and no mutex is held across one. All goroutines belong to
 // a Manager, and Close waits for them.
 //
 //   - one for each database call: an enqueue (at most one for a lock), a settle (until its outcome is known), a
-//     ticket write
+//     ticket write, a look at a lock document after a force
 //   - the ticket keeper: starts ticket writes when they are due
 //   - the audit: compares what is held with what the database says, three times a lease
+//   - requests: reads the locks whose holders want to know when they are asked for, once a second, while there are such holders
 //   - the lease: renews the session (package reaper); the reaper: looks at those ahead in line, and sweeps
 //   - the watcher's two: the change stream and the slow re-check (package waiter), only while somebody waits
 //
-// Locks are taken in the order line.mu, then one of Manager.mu, Lock.mu, keeper.mu, Watcher.mu, which are leaves.
+// Locks are taken in the order line.mu or requests.mu, then one of Manager.mu, Lock.mu, keeper.mu, Watcher.mu, which are leaves.
 package fairlock

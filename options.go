@@ -42,7 +42,7 @@ func MaxWait(d time.Duration) Option {
 }
 
 // MaxHold bounds the hold, whether or not the lease is renewed: d after the grant the lock counts as lost, its
-// context ends with [LostMaxHold], and Config.Margin later the next in line is admitted. [Lock.Extend] moves that
+// context ends with [LostMaxHold], and Config.Margin (and Config.LockDelay) later the next in line is admitted. [Lock.Extend] moves that
 // end. It must be positive.
 func MaxHold(d time.Duration) Option {
 	return func(o *options) error {

@@ -51,6 +51,8 @@ func (m *Manager) LockAll(ctx context.Context, names []string, opts ...Option) (
 	maxWait, maxHold := each[0].maxWait, each[0].maxHold
 	began := m.clock.Now()
 	s := &Set{}
+	wait, stop := context.WithCancelCause(ctx) // ends also when one that is held already is lost
+	defer stop(nil)
 	for i, name := range sorted {
 		o := each[i]
 		o.maxHold = 0
@@ -58,11 +60,14 @@ func (m *Manager) LockAll(ctx context.Context, names []string, opts ...Option) (
 			// Not below 1: zero would be no limit.
 			o.maxWait = max(maxWait-m.clock.Now().Sub(began), 1)
 		}
-		l, err := m.acquire(ctx, name, o, false)
+		l, err := m.acquire(wait, name, o, false)
 		if err == nil {
 			s.locks = append(s.locks, l)
-			// One of those before may have been lost while this was waited for.
-			err = s.Err()
+			under := l.Context()
+			defer context.AfterFunc(under, func() { stop(context.Cause(under)) })()
+		}
+		if lost := s.Err(); lost != nil {
+			err = lost
 		}
 		if err != nil {
 			s.giveUp()

@@ -87,6 +87,27 @@ func TestLosingOneIsLosingAll(t *testing.T) {
 	})
 }
 
+// TestLockAllEndsWithAnEarlierLoss: who has lost the first does not go on waiting for the second.
+func TestLockAllEndsWithAnEarlierLoss(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, q := b.proc(), b.proc()
+		held := q.lock("b")
+		set := b.attempt(func(ctx context.Context) (*Lock, error) {
+			_, err := p.LockAll(ctx, []string{"a", "b"})
+			return nil, err
+		})
+		b.withTicket()
+		first := b.doc("a").Issued
+		require.NoError(b.t, q.ForceUnlock(b.ctx, "a", first, "hangs"))
+		time.Sleep(testTTL / 3)
+		b.requireLost(set.failed(), LostForced)
+		require.NoError(b.t, held.Err())
+		b.unlock(held)
+		b.requireIdle("a")
+		b.requireIdle("b")
+	})
+}
+
 func TestMaxHoldOfASetBeginsAtItsReturn(t *testing.T) {
 	bubble(t, func(b *bed) {
 		p, q := b.proc(), b.proc()

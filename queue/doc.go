@@ -32,13 +32,19 @@
 //	grace          ms; the longest time that any owner may trust a number without a ticket
 //	last           for each of 16 slots of processes the newest arrival: {mark, hi, arrival, asked}
 //	idleSince      present only while nobody holds or waits; a TTL index deletes the document a day later
+//	told           settled and frontier in one field, as of the last time that frontier went up: for events (package waiter)
+//	managed        true in a semaphore whose permits were set by hand: what users name does not count, and it is never idle
+//	request        {n, upTo, by, at}: the newest request to those who hold, whose numbers are up to upTo
+//	forces         how often a grant was unlocked by force; forced: the token of the last; audit: {token, session, by, reason, at} of the
+//	               last 16
 //	v              schema version, 1; of a higher one nobody takes numbers here, and nobody clears anything
 //
 // tickets, _id {lock, lo}, so sorted by it they are the queue: hi, session, arrival, weight (units for each waiter), at, labels,
 // passed, puts; tomb in a tombstone, which has no session and covers the number lo alone.
 //
 // A mutex is permits 1 and weight 1. A semaphore of N is permits N; a read/write lock is permits C with readers of weight
-// 1 and writers of weight C. The writes are the same.
+// 1 and writers of weight C. The writes are the same. Whoever wants several units has consecutive numbers, and is granted when the last of
+// them is admitted, so nobody overtakes a big request.
 //
 // The numbers of a new document start at max($$NOW, $$CLUSTER_TIME) in ms, times 1024, so that they go on increasing when an
 // idle document was collected or a collection dropped. One hole is known: a document that is deleted while it is in use and made anew within
@@ -50,6 +56,9 @@
 //	enqueue  issue numbers; make the document if it is missing      findAndModify, upsert, filter _id
 //	try      the same, if the numbers are at or below the frontier  findAndModify, upsert, filter _id
 //	settle   union into done, absorb into settled, move frontier    updateOne, never an upsert
+//	permits  change the permits of a semaphore                      findAndModify, upsert, filter _id
+//	request  note who wants the lock                                updateOne
+//	force    settle an admitted range of others, with an entry      updateOne, on the condition that it is admitted
 //	collect  delete a document idle for a day                       TTL index, or Collect
 //
 // All are atomic on one document, all with write concern majority and journal set here and never inherited. All can be repeated.
@@ -61,6 +70,10 @@
 //
 // An arrival can name a limit on those who wait. It is judged in the same write, so a refusal has taken no number.
 //
+// Fewer permits: the frontier cannot go down (I2), since there may be processes that know it, and it may have promised numbers that nobody has
+// yet. Those are issued to nobody and settled at once, in the same write. So whoever was admitted stays admitted, and the next is when less
+// than the new permits are held.
+//
 // # What others wrote
 //
 // Whoever may write to the collections can put anything there. All that is read goes through decode.go, which lets no value pass on which
@@ -71,8 +84,10 @@
 //
 //	I1  A number is issued once; issued never decreases.
 //	I2  frontier never decreases and obeys its definition.
-//	I3  A number is settled only by its owner, or by a reaper after its session ended or its tombstone was written.
-//	I4  At most permits units are trusted at one time, and never a settled one.
+//	I3  A number is settled only by its owner, or by a reaper after its session ended or its tombstone was written, or by an operator's
+//	    force, which leaves an entry.
+//	I4  At most permits units are trusted at one time, and never a settled one. (After permits were lowered: no more than were held then. After
+//	    force, until the holder's process has heard of it: one more. Both are an operator's decision.)
 //	I5  Grants of an exclusive lock have increasing numbers.
 //	I6  Every number is settled in the end: a dead process delays the queue by at most one lease and one look of a reaper,
 //	    and one failover if there is one.

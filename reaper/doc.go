@@ -12,12 +12,15 @@
 //	ended      set once, never unset; endedAt: a TTL index deletes the document a day later
 //	cleared    its tickets have been cleared
 //	startedAt, host, pid, label
+//	forced     {lock, token} of the last 64 grants of the process that were unlocked by force: the reply to a renewal brings them
 //
 // # Trust
 //
 // A holder judges by its own clock, without needing a reply: the session is trusted until
 //
 //	(time of sending the last acknowledged renewal) + ttl - margin
+//
+// With a lock-delay both ttl and margin are longer by it: others wait longer, the holder trusts no longer, and it renews as before.
 //
 // The clock counts time asleep and does not follow the wall clock back (internal/clock). A renewal that finds its session ended,
 // or gone, ends it for this process; that only ever makes it stop, so it may rest on an old reply.

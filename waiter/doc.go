@@ -5,7 +5,7 @@
 // # What wakes
 //
 // A settle that admits somebody who was waiting increments calls, and its change event carries settled and frontier after
-// it. That one write is release and wake-up in one. The stream is filtered on the server to such events and to deletions.
+// it, or told, which is both, where settled has not changed: a frontier alone would not say whether the document was made anew. That one write is release and wake-up in one. The stream is filtered on the server to such events and to deletions.
 // Events arrive only when a majority has the write, so what they say is fact.
 //
 // The server logs a replacement instead of an update when the difference would be larger than the document, which happens
