@@ -204,23 +204,36 @@ func (c *Client) run(ctx context.Context, at Point, op Op, name string) error {
 	return nil
 }
 
-// call is one call: the hooks before, the effect, the hooks after.
-func call[T any](ctx context.Context, c *Client, op Op, name string, effect func() (T, error)) (T, error) {
-	var none T
+// reach is one call: the hooks before, the effect, the hooks after. answered is whether the effect was made and its answer came.
+func (c *Client) reach(ctx context.Context, op Op, name string, effect func() error) (answered bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return none, err
+		return false, err
 	}
 	if err := c.run(ctx, Before, op, name); err != nil {
 		var later *Later
 		if errors.As(err, &later) {
-			later.Take(func() { _, _ = effect() })
-			return none, later.Err
+			later.Take(func() { _ = effect() })
+			return false, later.Err
 		}
-		return none, err
+		return false, err
 	}
-	reply, err := effect()
+	err = effect()
 	if lost := c.run(ctx, After, op, name); lost != nil {
-		return none, lost
+		return false, lost
+	}
+	return true, err
+}
+
+// call is reach with an answer. The answer is in the heap: calls are made by goroutines that live for one call and begin with a small stack, and
+// to make stacks grow was a third of what an acquisition costs. An effect that comes later writes to it when nobody reads it any more.
+func call[T any](ctx context.Context, c *Client, op Op, name string, effect func() (T, error)) (reply T, err error) {
+	r := new(T)
+	answered, err := c.reach(ctx, op, name, func() (err error) {
+		*r, err = effect()
+		return err
+	})
+	if answered {
+		reply = *r
 	}
 	return reply, err
 }
@@ -241,23 +254,28 @@ func read[T any](ctx context.Context, c *Client, op Op, name string, f func(*sta
 // write is a call that changes something, which f reports. One that would change nothing in the past that the client
 // sees is answered from there, until a write of this client was acknowledged: from then on the driver knows of the newer
 // primary's election and sends to no older one.
-func write[T any](ctx context.Context, c *Client, op Op, name string, f func(*state) (reply T, changed bool, err error)) (T, error) {
+func write[T any](ctx context.Context, c *Client, op Op, name string, f func(*state) (reply T, changed bool, err error)) (reply T, err error) {
 	type answer struct {
 		reply T
 		newer bool
 	}
-	a, err := call(ctx, c, op, name, func() (answer, error) {
+	a := new(answer) // see call
+	answered, err := c.reach(ctx, op, name, func() (err error) {
 		past := c.writePast()
 		c.srv.mu.Lock()
 		defer c.srv.mu.Unlock()
 		if past != nil {
-			if reply, changed, err := f(past.snapshot()); !changed {
-				return answer{reply, false}, err
+			var changed bool
+			if a.reply, changed, err = f(past.snapshot()); !changed {
+				return err
 			}
 		}
-		reply, changed, err := f(c.srv.now)
-		return answer{reply, changed}, err
+		a.reply, a.newer, err = f(c.srv.now)
+		return err
 	})
+	if !answered {
+		return reply, err
+	}
 	if a.newer && err == nil {
 		c.mu.Lock()
 		c.newer = true

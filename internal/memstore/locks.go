@@ -82,7 +82,7 @@ func (st *state) arrive(name string, shape queue.Shape, a queue.Arrival, try boo
 	l, found := st.locks[name]
 	if !found {
 		st.time()
-		l = lock{Reference: *queue.NewReference(shape, st.clusterMS*numbersPerMilli)}
+		l = &lock{Reference: *queue.NewReference(shape, st.clusterMS*numbersPerMilli)}
 	}
 	view := l.view(name, true)
 	if !view.Agrees(shape) {
@@ -108,6 +108,7 @@ func (st *state) arrive(name string, shape queue.Shape, a queue.Arrival, try boo
 	}
 	st.put(name, l)
 	p.View = l.view(name, false)
+	p.View.Request = nil // not part of the reply
 	if issued {
 		p.Range, p.Arrival = queue.Range{Lo: s.hi - a.Units + 1, Hi: s.hi}, s.arrival
 	}
@@ -129,7 +130,7 @@ func (q Queue) Settle(ctx context.Context, name string, ranges []queue.Range, ar
 func (q Queue) settle(ctx context.Context, name string, ranges []queue.Range, arrival int64, when func(*lock) bool) (bool, error) {
 	return write(ctx, q.c, OpSettle, name, func(st *state) (bool, bool, error) {
 		l, found := st.locks[name]
-		if !found || !when(&l) {
+		if !found || !when(l) {
 			return false, false, nil
 		}
 		was := l.Reference
@@ -142,7 +143,7 @@ func (q Queue) settle(ctx context.Context, name string, ranges []queue.Range, ar
 }
 
 // settled stores a lock document of which something was settled, and tells of it if somebody was admitted by that.
-func (st *state) settled(name string, l lock, was queue.Reference, forced bool) {
+func (st *state) settled(name string, l *lock, was queue.Reference, forced bool) {
 	now := st.time()
 	if l.Idle {
 		l.idleSince = &now
@@ -168,7 +169,7 @@ func (q Queue) SetPermits(ctx context.Context, name string, permits int64) error
 		l, found := st.locks[name]
 		now := st.time()
 		if !found {
-			l = lock{Reference: *queue.NewReference(want, st.clusterMS*numbersPerMilli)}
+			l = &lock{Reference: *queue.NewReference(want, st.clusterMS*numbersPerMilli)}
 		}
 		if l.Kind != want.Kind {
 			return struct{}{}, false, &queue.MismatchError{Name: name, Want: want, Have: l.Shape}
@@ -209,8 +210,11 @@ const mostAudit = 16
 func (q Queue) Force(ctx context.Context, name string, passed int64, r queue.Range, f queue.Forced) (bool, error) {
 	return write(ctx, q.c, OpForce, name, func(st *state) (bool, bool, error) {
 		l, found := st.locks[name]
+		if !found {
+			return false, false, nil
+		}
 		was := l.Reference
-		if !found || !l.Reference.Force(passed, r) {
+		if !l.Reference.Force(passed, r) {
 			return false, false, nil
 		}
 		f.At = st.time()
@@ -241,9 +245,11 @@ func (st *state) views(names []string) []queue.View {
 func (q Queue) View(ctx context.Context, name string) (queue.View, bool, error) {
 	found := false
 	v, err := read(ctx, q.c, OpView, name, func(st *state) queue.View {
-		var l lock
-		l, found = st.locks[name]
-		v := l.view(name, true)
+		v := queue.View{Name: name}
+		var l *lock
+		if l, found = st.locks[name]; found {
+			v = l.view(name, true)
+		}
 		v.Now = st.time()
 		return v
 	})

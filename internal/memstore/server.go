@@ -25,7 +25,7 @@ type Server struct {
 func New(wall func() time.Time) *Server {
 	s := &Server{bug: func(what string) { panic("bug: " + what) }}
 	s.now = &state{
-		locks: map[string]lock{}, tickets: map[queue.TicketID]queue.Ticket{}, sessions: map[string]reaper.Session{},
+		locks: map[string]*lock{}, tickets: map[queue.TicketID]queue.Ticket{}, sessions: map[string]reaper.Session{},
 		forced: map[string][]reaper.Forced{},
 		wall:   wall, emit: s.emit,
 	}
@@ -46,9 +46,9 @@ func (s *Server) OnWrite(f func(queue.View)) {
 	s.now.written = f
 }
 
-// state is all documents at one moment. Documents are values, so that a copy of the maps is a snapshot.
+// state is all documents at one moment.
 type state struct {
-	locks     map[string]lock
+	locks     map[string]*lock
 	tickets   map[queue.TicketID]queue.Ticket
 	sessions  map[string]reaper.Session
 	forced    map[string][]reaper.Forced // by session
@@ -61,7 +61,12 @@ type state struct {
 // snapshot returns a copy that nobody is told the changes of.
 func (st *state) snapshot() *state {
 	c := *st
-	c.locks, c.tickets, c.sessions = maps.Clone(st.locks), maps.Clone(st.tickets), maps.Clone(st.sessions)
+	c.locks = make(map[string]*lock, len(st.locks))
+	for name, l := range st.locks {
+		was := *l // changed in place by the next write
+		c.locks[name] = &was
+	}
+	c.tickets, c.sessions = maps.Clone(st.tickets), maps.Clone(st.sessions)
 	c.forced = maps.Clone(st.forced)
 	c.emit = func(waiter.Event) {}
 	c.written = nil
@@ -75,8 +80,8 @@ func (st *state) time() time.Time {
 	return now
 }
 
-// put stores a lock document.
-func (st *state) put(name string, l lock) {
+// put stores a lock document that is new or was changed.
+func (st *state) put(name string, l *lock) {
 	st.locks[name] = l
 	if st.written != nil {
 		st.written(l.view(name, true))
@@ -103,7 +108,7 @@ func compareIDs(a, b queue.TicketID) int {
 func (st *state) namesIn(after string, limit int, filter func(*lock) bool) []string {
 	var names []string
 	for name, l := range st.locks {
-		if name > after && filter(&l) {
+		if name > after && filter(l) {
 			names = append(names, name)
 		}
 	}
@@ -116,7 +121,10 @@ func (s *Server) Lock(name string) (queue.View, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, ok := s.now.locks[name]
-	return l.view(name, true), ok
+	if !ok {
+		return queue.View{Name: name}, false
+	}
+	return l.view(name, true), true
 }
 
 // Tickets returns all tickets and tombstones, in order.
@@ -147,8 +155,7 @@ func (s *Server) Locks() []queue.View {
 	defer s.mu.Unlock()
 	var all []queue.View
 	for _, name := range s.now.namesIn("", len(s.now.locks), func(*lock) bool { return true }) {
-		l := s.now.locks[name]
-		all = append(all, l.view(name, true))
+		all = append(all, s.now.locks[name].view(name, true))
 	}
 	return all
 }
