@@ -3,16 +3,13 @@ package integration
 import (
 	"context"
 	"errors"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/fence"
 )
 
@@ -147,40 +144,4 @@ func TestFenceEdges(t *testing.T) {
 	}
 	require.True(t, mongo.IsDuplicateKeyError(err), "%v", err)
 	require.False(t, errors.Is(err, fence.ErrStale))
-}
-
-// TestFenceStopsAPausedHolder: a process is stopped while it holds, loses the lock, and writes when it wakes, without having asked. A hundred
-// times, half of them in a transaction.
-func TestFenceStopsAPausedHolder(t *testing.T) {
-	t.Parallel()
-	const rounds = 100
-	ctx := withLimit(t)
-	b := newBed(t)
-	coll := b.db.Collection("own")
-	_, err := coll.InsertMany(ctx, []any{bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: "log"}}})
-	require.NoError(t, err)
-	const lease = time.Second
-	m := b.manager(fairlock.Config{TTL: lease})
-	w := b.startWorker(workerConfig{TTL: lease})
-	w.order("lock", 1, "x")
-	paused := w.await("granted").Token
-	w.signal(syscall.SIGSTOP)
-	l, err := m.Lock(ctx, "x")
-	require.NoError(t, err)
-	now, err := fence.New(l.Token())
-	require.NoError(t, err)
-	require.NoError(t, fencedWrites["update"](ctx, now, coll, "new holder"))
-	w.signal(syscall.SIGCONT)
-	stale, err := fence.New(paused)
-	require.NoError(t, err)
-	for i := range rounds {
-		write := fencedWrites["update"]
-		if i%2 == 1 {
-			write = inTransaction(write)
-		}
-		require.ErrorIs(t, write(ctx, stale, coll, "late"), fence.ErrStale)
-	}
-	require.NoError(t, l.Unlock(ctx))
-	w.signal(syscall.SIGKILL)
-	b.sweepAway(m)
 }

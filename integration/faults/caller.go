@@ -34,13 +34,14 @@ func (w *worker) loop(n int) {
 			return
 		default:
 		}
-		lock := w.cfg.Locks[rng.IntN(len(w.cfg.Locks))]
+		d := w.draw(rng)
 		roll := rng.IntN(100)
 		ctx, cancel := context.Background(), context.CancelFunc(func() {})
 		if roll -= w.cfg.Try; roll >= 0 && roll < w.cfg.Cancel {
 			ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.Int64N(int64(mostPatience))))
 		}
-		err := w.turn(ctx, lock, roll < 0, rng.IntN(readEvery) == 0)
+		d.try = roll < 0
+		err := w.turn(ctx, d, rng.IntN(readEvery) == 0)
 		cancel()
 		pause := time.Duration(0)
 		switch {
@@ -70,17 +71,21 @@ func (w *worker) rest(d time.Duration) {
 }
 
 // turn is one call and, if it is granted, one critical section. The error is that of the call.
-func (w *worker) turn(ctx context.Context, lock string, try, read bool) error {
-	h, err := w.acquire(ctx, lock, try)
+func (w *worker) turn(ctx context.Context, d demand, read bool) error {
+	h, err := w.acquire(ctx, d)
 	if err != nil {
 		return err
 	}
 	if h.trusts() {
 		h.write()
 		if read {
-			w.registers.read(context.Background(), lock)
+			w.registers.read(context.Background(), d.locks[0])
+			if h.tokens[0]%4 == 0 {
+				h.look() // seldom, for it is several reads
+			}
 		}
 		w.rest(w.cfg.Hold)
+		h.reduce()
 		h.trusts()
 	}
 	h.release()
@@ -90,21 +95,21 @@ func (w *worker) turn(ctx context.Context, lock string, try, read bool) error {
 // hold takes a lock and keeps it until it is told to go on. It tells when it has it and when it was told of a loss; and then it
 // writes to the register all the same, as a program does that does not ask.
 func (w *worker) hold(lock string, resume <-chan struct{}) {
-	h, err := w.acquire(context.Background(), lock, false)
+	h, err := w.acquire(context.Background(), w.whole(lock))
 	if err != nil {
 		w.say(report{Op: "held", Lock: lock, Err: err.Error()})
 		return
 	}
 	h.trusts()
 	h.write()
-	w.say(report{Op: "held", Lock: lock, Token: h.lock.Token()})
+	w.say(report{Op: "held", Lock: lock, Token: h.tokens[0]})
 	tick := time.NewTicker(askPause)
 	defer tick.Stop()
 	for on := true; on; {
 		select {
 		case <-tick.C:
 			if !h.trusts() {
-				w.say(report{Op: "told", Lock: lock, Token: h.lock.Token(), Err: h.err.Error()})
+				w.say(report{Op: "told", Lock: lock, Token: h.tokens[0], Err: h.err.Error()})
 				h.write()
 				<-resume
 				on = false
@@ -115,62 +120,77 @@ func (w *worker) hold(lock string, resume <-chan struct{}) {
 	}
 	h.trusts()
 	h.release()
-	w.say(report{Op: "resumed", Lock: lock, Token: h.lock.Token()})
+	w.say(report{Op: "resumed", Lock: lock, Token: h.tokens[0]})
 }
 
-// holding is a lock that was granted to a call.
+// grip is what a call has got: a lock, several, or an election.
+type grip interface {
+	Err() error
+	Left() time.Duration
+	Unlock(ctx context.Context) error
+}
+
+// holding is what was granted to a call.
 type holding struct {
-	w    *worker
-	lock *fairlock.Lock
-	call int64
-	err  error // the loss that was told
+	demand
+	w      *worker
+	grip   grip
+	calls  []int64 // in the history, of each lock
+	tokens []int64
+	err    error // the loss that was told
+}
+
+// record takes down the same of all locks.
+func (h *holding) record(e history.Event) {
+	for i, lock := range h.locks {
+		e.Proc, e.Call, e.Lock = h.w.cfg.Proc, h.calls[i], lock
+		h.w.rec.Record(e)
+	}
 }
 
 // acquire makes one call and takes down how it ended.
-func (w *worker) acquire(ctx context.Context, lock string, try bool) (*holding, error) {
-	e := history.Event{Kind: history.Call, At: clock.System.Now(), Proc: w.cfg.Proc, Call: w.calls.Add(1), Lock: lock, Units: 1, Permits: 1}
-	w.rec.Record(e)
-	var l *fairlock.Lock
-	var err error
-	if try {
-		l, err = w.m.TryLock(ctx, lock)
-	} else {
-		if p := w.deadly.Load(); p != nil && *p == Waiting {
-			defer time.AfterFunc(2*w.cfg.TicketDelay, func() { w.die(Waiting, lock) }).Stop()
-		}
-		l, err = w.m.Lock(ctx, lock)
+func (w *worker) acquire(ctx context.Context, d demand) (*holding, error) {
+	h := &holding{demand: d, w: w}
+	for range d.locks {
+		h.calls = append(h.calls, w.calls.Add(1))
 	}
-	e.At = clock.System.Now()
-	e.Units, e.Permits = 0, 0
+	call := history.Event{Kind: history.Call, At: clock.System.Now(), Units: d.units, Permits: d.permits}
+	if d.set {
+		call.Set = h.calls[0]
+	}
+	h.record(call)
+	if p := w.deadly.Load(); !d.try && p != nil && *p == Waiting {
+		defer time.AfterFunc(2*w.cfg.TicketDelay, func() { w.die(Waiting, d.locks[0]) }).Stop()
+	}
+	var err error
+	h.grip, h.tokens, err = w.take(ctx, d)
+	now := clock.System.Now()
 	if err != nil {
-		e.Kind, e.Err = history.Failed, err.Error()
-		w.rec.Record(e)
+		h.record(history.Event{Kind: history.Failed, At: now, Err: err.Error()})
 		return nil, err
 	}
-	e.Kind, e.Lo, e.Hi = history.Granted, l.Token(), l.Token()
-	w.rec.Record(e)
-	w.die(JustGranted, lock)
-	return &holding{w: w, lock: l, call: e.Call}, nil
+	for i, lock := range d.locks {
+		w.rec.Record(history.Event{Kind: history.Granted, At: now, Proc: w.cfg.Proc, Call: h.calls[i], Lock: lock,
+			Lo: h.tokens[i], Hi: h.tokens[i] + d.units - 1})
+	}
+	w.die(JustGranted, d.locks[0])
+	return h, nil
 }
 
-func (h *holding) record(e history.Event) {
-	e.Proc, e.Call, e.Lock = h.w.cfg.Proc, h.call, h.lock.Name()
-	h.w.rec.Record(e)
-}
-
-// trusts asks whether the lock is held, and takes the answer down. The time of the question is taken before it is asked, so what is
+// trusts asks whether all is held, and takes the answer down. The time of the question is taken before it is asked, so what is
 // left counts from too early a moment, and the end of the trust comes out too early and never too late.
 func (h *holding) trusts() bool {
 	at := clock.System.Now()
-	if left := h.lock.Left(); left > 0 {
+	if left := h.grip.Left(); left > 0 {
 		h.record(history.Event{Kind: history.Trusted, At: at, Until: at.Add(left)})
 		return true
 	}
-	h.lose(h.lock.Err())
+	h.lose(h.grip.Err())
 	return false
 }
 
-// lose takes down that a loss was told, once.
+// lose takes down that a loss was told, once. Losing one of a set is losing all, so each is asked then: the history is judged by the
+// answers.
 func (h *holding) lose(err error) {
 	if h.err != nil {
 		return
@@ -180,18 +200,32 @@ func (h *holding) lose(err error) {
 	}
 	h.err = err
 	h.record(history.Event{Kind: history.Lost, At: clock.System.Now(), Err: err.Error()})
+	s, isSet := h.grip.(*fairlock.Set)
+	if !isSet {
+		return
+	}
+	for i, lock := range h.locks {
+		at := clock.System.Now()
+		if left := s.Lock(lock).Left(); left > 0 {
+			h.w.rec.Record(history.Event{Kind: history.Trusted, At: at, Until: at.Add(left), Proc: h.w.cfg.Proc, Call: h.calls[i], Lock: lock})
+		}
+	}
 }
 
 // errNothingLeft: Left was zero and Err nil a moment later. Between the two the lease must have been renewed.
 var errNothingLeft = errors.New("nothing was left, and then the lock was held")
 
+// write writes to the register of the lock, of a set to that of one, unless others hold it too.
 func (h *holding) write() {
-	h.w.registers.write(context.Background(), h.lock.Name(), h.lock.Token(), fmt.Sprintf("p%d.%d.%d", h.w.cfg.Proc, h.call, h.w.calls.Add(1)))
+	if h.units < h.permits || !h.w.cfg.Workload.writes() {
+		return
+	}
+	h.w.registers.write(context.Background(), h.locks[0], h.tokens[0], fmt.Sprintf("p%d.%d.%d", h.w.cfg.Proc, h.calls[0], h.w.calls.Add(1)))
 }
 
 func (h *holding) release() {
 	h.record(history.Event{Kind: history.Released, At: clock.System.Now()})
-	if err := h.lock.Unlock(context.Background()); errors.Is(err, fairlock.ErrLost) {
+	if err := h.grip.Unlock(context.Background()); errors.Is(err, fairlock.ErrLost) {
 		h.lose(err)
 	}
 }

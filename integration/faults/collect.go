@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -24,7 +26,7 @@ type collector struct {
 	events  []history.Event
 	grants  []history.Event
 	arrived map[place]int
-	sentAt  map[placeNumber]history.Event // arrivals by lock and lowest number; found by the number of a grant
+	sentAt  map[string][]history.Event // arrivals of each lock, by their numbers
 }
 
 // place is a process at a lock.
@@ -33,13 +35,8 @@ type place struct {
 	lock string
 }
 
-type placeNumber struct {
-	lock string
-	n    int64
-}
-
 func newCollector(dir string) *collector {
-	return &collector{dir: dir, files: map[string]*os.File{}, rest: map[string][]byte{}, arrived: map[place]int{}, sentAt: map[placeNumber]history.Event{}}
+	return &collector{dir: dir, files: map[string]*os.File{}, rest: map[string][]byte{}, arrived: map[place]int{}, sentAt: map[string][]history.Event{}}
 }
 
 // read takes in what was written since the last time.
@@ -94,10 +91,16 @@ func (c *collector) takeLocked(e history.Event) {
 		c.grants = append(c.grants, e)
 	case history.Arrived:
 		c.arrived[place{e.Proc, e.Lock}]++
-		for n := e.Lo; n <= e.Hi; n++ {
-			c.sentAt[placeNumber{e.Lock, n}] = e
-		}
+		all := c.sentAt[e.Lock]
+		at, _ := arrivalOf(all, e.Lo)
+		c.sentAt[e.Lock] = slices.Insert(all, at, e)
 	}
+}
+
+// arrivalOf is where an arrival with a number is, or would be, among those that are sorted by it.
+func arrivalOf(all []history.Event, number int64) (at int, found bool) {
+	at = sort.Search(len(all), func(i int) bool { return all[i].Hi >= number })
+	return at, at < len(all) && all[at].Lo <= number
 }
 
 func (c *collector) close() {
@@ -124,7 +127,10 @@ func (c *collector) recovered(m Mark) (at Instant, found bool) {
 		if e.At < m.In || m.Lock != "" && e.Lock != m.Lock || found && e.At >= at {
 			continue
 		}
-		from := c.sentAt[placeNumber{e.Lock, e.Lo}]
+		var from history.Event
+		if i, known := arrivalOf(c.sentAt[e.Lock], e.Lo); known {
+			from = c.sentAt[e.Lock][i]
+		}
 		if m.Fresh == Sent && from.Sent < m.In || m.Fresh == Acked && from.At < m.In {
 			continue
 		}

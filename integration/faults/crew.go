@@ -71,7 +71,7 @@ func (c *Crew) hire(ctx context.Context) (*Proc, error) {
 		Proc: id, URI: withParams(uri, o.Params), RegisterURI: data, DB: r.DB.Name(), RegisterDB: r.registerDB(),
 		TTL: o.TTL, TicketDelay: o.TicketDelay, OpTimeout: o.OpTimeout,
 		Callers: o.Callers, Try: o.Try, Cancel: o.Cancel, Hold: o.Hold, Think: o.Think,
-		Locks: r.locks(), Seed: r.Seed, Dir: r.Dir,
+		Workload: o.Workload, Locks: r.locks(), Seed: r.Seed, Dir: r.Dir,
 	}
 	var wrap func(*exec.Cmd)
 	if o.Wrap != nil {
@@ -166,6 +166,11 @@ func (c *Crew) close(ctx context.Context) {
 	_ = g.Wait()
 	for _, p := range c.All() {
 		p.mu.Lock()
+		for _, b := range p.reports {
+			if b.Op == "broken" {
+				c.run.Violate("process %d: lock %q: %s", p.ID, b.Lock, b.Err)
+			}
+		}
 		bad := p.exit != nil && !p.expected
 		exit := p.exit
 		p.mu.Unlock()

@@ -109,11 +109,14 @@ type CrewOptions struct {
 	Callers int // of each process; defaults to 8
 	Locks   int // named l0, l1, ...; defaults to 16
 
+	// Workload is what the callers take. Defaults to mutexes.
+	Workload Workload
+
 	// TTL, TicketDelay, OpTimeout are of fairlock.Config.
 	TTL, TicketDelay, OpTimeout time.Duration
 
 	// Try and Cancel are how many in a hundred calls are TryLock, and are cancelled after a random short while. They default to 10 and
-	// 5; below zero is none.
+	// 5; below zero is none. LockAll and Campaign have no such call, and wait.
 	Try, Cancel int
 	// Hold is how long a critical section lasts beyond its write to the register. Defaults to 0.
 	Hold time.Duration

@@ -17,6 +17,7 @@ type workerConfig struct {
 	TTL, TicketDelay, OpTimeout time.Duration
 	Callers, Try, Cancel        int
 	Hold, Think                 time.Duration
+	Workload                    Workload
 	Locks                       []string
 	Seed                        uint64
 	Dir                         string // where the history goes
@@ -31,7 +32,7 @@ type order struct {
 
 // report is a line that a process of the crew writes.
 type report struct {
-	Op    string // ready, held, told, resumed, dying, stopped, stats, closed
+	Op    string // ready, held, told, resumed, dying, broken, stopped, stats, closed
 	At    Instant
 	Lock  string
 	Token int64

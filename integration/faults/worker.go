@@ -125,7 +125,7 @@ func (w *worker) obey(o order) {
 		w.mu.Unlock()
 		w.callers.Go(func() { w.hold(o.Lock, resume) })
 	case "want":
-		w.callers.Go(func() { w.turn(context.Background(), o.Lock, false, false) })
+		w.callers.Go(func() { w.turn(context.Background(), w.whole(o.Lock), false) })
 	case "resume":
 		w.mu.Lock()
 		close(w.resumes[o.Lock])

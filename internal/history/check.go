@@ -17,6 +17,8 @@ const (
 	Arrivals  Rule = "arrivals"
 	Order     Rule = "order"
 	Stranded  Rule = "stranded"
+	Together  Rule = "together"
+	Final     Rule = "final"
 )
 
 // Options say what holds in a history beyond the usual.
@@ -40,7 +42,7 @@ func (v Violation) String() string { return string(v.Rule) + ": " + v.Detail }
 // Check returns every violation in a history, which may come in any order across processes, but must be in order within each
 // process. A history that contradicts itself (a grant without a call, say) is a violation of Own.
 func Check(events []Event, opts Options) []Violation {
-	h, bad := read(events, opts)
+	h, sets, bad := read(events, opts)
 	for _, r := range []struct {
 		rule  Rule
 		check func(*lockHistory) []Violation
@@ -50,6 +52,17 @@ func Check(events []Event, opts Options) []Violation {
 		}
 		for _, l := range h {
 			bad = append(bad, r.check(l)...)
+		}
+	}
+	for _, r := range []struct {
+		rule  Rule
+		check func([]*call) []Violation
+	}{{Together, together}, {Final, final}} {
+		if slices.Contains(opts.Without, r.rule) {
+			continue
+		}
+		for _, s := range sets {
+			bad = append(bad, r.check(s)...)
 		}
 	}
 	return bad
@@ -64,11 +77,15 @@ func exclusion(l *lockHistory) []Violation {
 	type edge struct {
 		at    int64
 		start bool
+		units int64
 		c     *call
 	}
 	var edges []edge
 	for _, c := range l.trusted() {
-		edges = append(edges, edge{int64(c.start), true, c}, edge{int64(c.end), false, c})
+		edges = append(edges, edge{int64(c.start), true, c.units(), c})
+		for _, p := range c.parts {
+			edges = append(edges, edge{int64(p.end), false, p.units, c})
+		}
 	}
 	slices.SortStableFunc(edges, func(a, b edge) int {
 		if c := cmp.Compare(a.at, b.at); c != 0 {
@@ -82,11 +99,13 @@ func exclusion(l *lockHistory) []Violation {
 	var open []*call
 	for _, e := range edges {
 		if !e.start {
-			units -= e.c.units()
-			open = slices.DeleteFunc(open, func(c *call) bool { return c == e.c })
+			units -= e.units
+			if e.at == int64(e.c.end) {
+				open = slices.DeleteFunc(open, func(c *call) bool { return c == e.c })
+			}
 			continue
 		}
-		units += e.c.units()
+		units += e.units
 		open = append(open, e.c)
 		if units > l.permits {
 			var shown []Event
@@ -109,13 +128,27 @@ func tokens(l *lockHistory) []Violation {
 			bad = append(bad, violation(Tokens, both(a, b), "lock %q: a number was granted twice: %v and %v", l.name, a, b))
 		}
 	}
-	if l.permits != 1 {
-		return bad
-	}
+	// Two that cannot be held at the same time: one of them takes all permits.
+	var alone, all *call // the highest numbers of windows that began before this instant
 	inTime := l.trusted()
-	for i := 1; i < len(inTime); i++ {
-		if a, b := inTime[i-1], inTime[i]; b.lo < a.lo && b.start > a.start {
-			bad = append(bad, violation(Tokens, both(a, b), "lock %q: token %d was granted after %d: %v and %v", l.name, b.lo, a.lo, a, b))
+	for i := 0; i < len(inTime); {
+		now := i
+		for ; i < len(inTime) && inTime[i].start == inTime[now].start; i++ {
+			b, a := inTime[i], alone
+			if b.weight == l.permits {
+				a = all
+			}
+			if a != nil && b.lo < a.lo {
+				bad = append(bad, violation(Tokens, both(a, b), "lock %q: token %d was granted after %d: %v and %v", l.name, b.lo, a.lo, a, b))
+			}
+		}
+		for _, c := range inTime[now:i] {
+			if all == nil || c.lo > all.lo {
+				all = c
+			}
+			if c.weight == l.permits && (alone == nil || c.lo > alone.lo) {
+				alone = c
+			}
 		}
 	}
 	return bad
@@ -199,7 +232,9 @@ func order(l *lockHistory) []Violation {
 			}
 			bad = append(bad, violation(Order, shown, "lock %q: %v was granted past %v, permits are %d", l.name, b, who, l.permits))
 		}
-		ends.add(b.end, b.units())
+		for _, p := range b.parts {
+			ends.add(p.end, p.units)
+		}
 	}
 	return bad
 }
@@ -213,6 +248,42 @@ func stranded(l *lockHistory) []Violation {
 			bad = append(bad, violation(Stranded, c.events, "lock %q: %v has not returned", l.name, c))
 		case c.isGranted && !c.released && !c.lost:
 			bad = append(bad, violation(Stranded, c.events, "lock %q: %v was neither released nor lost", l.name, c))
+		}
+	}
+	return bad
+}
+
+// together looks at what was taken together.
+func together(set []*call) []Violation {
+	var granted, failed *call
+	for _, c := range set {
+		switch {
+		case c.isGranted:
+			granted = c
+		case c.failed:
+			failed = c
+		}
+	}
+	if granted == nil || failed == nil {
+		return nil
+	}
+	return []Violation{violation(Together, both(granted, failed), "process %d set %d: of one call of LockAll %v was granted and %v was not",
+		granted.proc, granted.set, granted, failed)}
+}
+
+// final goes by the first loss that was told.
+func final(set []*call) []Violation {
+	var lost *call
+	for _, c := range set {
+		if c.lost && (lost == nil || c.told < lost.told) {
+			lost = c
+		}
+	}
+	var bad []Violation
+	for _, c := range set {
+		if lost != nil && c.known > lost.told {
+			bad = append(bad, violation(Final, both(lost, c), "process %d: the loss of %v was told at %d, and at %d that %v is held",
+				c.proc, lost, lost.told, c.known, c))
 		}
 	}
 	return bad

@@ -147,7 +147,7 @@ func TestRules(t *testing.T) {
 		"a big one overtaken by a small one": {
 			all: []one{with(first, func(o *one) { o.permits, o.units, o.granted, o.known, o.released = 2, 2, 15, 16, 30 }),
 				with(second, func(o *one) { o.permits, o.units, o.lo, o.granted, o.known, o.released = 2, 1, 9, 9, 10, 14 })},
-			want: []Rule{Order},
+			want: []Rule{Tokens, Order},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,8 @@ type Kind string
 
 // The kinds. Times and numbers that a kind does not name are zero.
 const (
-	// Call: a call of Lock or TryLock is about to be made. Lock, Units, Permits.
+	// Call: a call of Lock or TryLock, or of what else takes a lock, is about to be made. Lock, Units, Permits. A call of LockAll is one
+	// of each of its names, with the same Set.
 	Call Kind = "call"
 	// Arrived: the database acknowledged an arrival of the process at At, of which the first attempt was sent at Sent. Lock, Lo, Hi.
 	Arrived Kind = "arrived"
@@ -23,6 +24,8 @@ const (
 	Trusted Kind = "trusted"
 	// Lost: the holder was told at At that the lock is lost. Err is why.
 	Lost Kind = "lost"
+	// Reduced: Release is about to be called, which gives back some of the units. Units is how many.
+	Reduced Kind = "reduced"
 	// Released: Unlock is about to be called.
 	Released Kind = "released"
 	// Failed: the call has returned without a lock. Err is why.
@@ -40,6 +43,7 @@ type Event struct {
 	Until   clock.Instant `json:"until,omitempty"`
 	Proc    int           `json:"proc"`
 	Call    int64         `json:"call,omitempty"` // of the process, unique in it
+	Set     int64         `json:"set,omitempty"`  // of the process, unique in it; 0: the call is none of several
 	Lock    string        `json:"lock,omitempty"`
 	Units   int64         `json:"units,omitempty"`
 	Permits int64         `json:"permits,omitempty"`

@@ -44,10 +44,6 @@ func Rate(events []Event, from, to clock.Instant) float64 {
 
 // grants are the times of grants, in order. Grants carry the name of the lock only if the recorder wrote it; the call has it.
 func grants(events []Event, locks ...string) []clock.Instant {
-	type key struct {
-		proc int
-		id   int64
-	}
 	name := map[key]string{}
 	var all []clock.Instant
 	for _, e := range events {

@@ -12,26 +12,50 @@ import (
 	"github.com/fairlock/fairlock/internal/clock"
 )
 
-// call is what a history tells of one call of Lock or TryLock.
+// call is what a history tells of one call that takes one lock.
 type call struct {
 	proc       int
-	id         int64
+	id, set    int64
 	weight     int64
 	lo, hi     int64
 	called     clock.Instant
 	start, end clock.Instant // the window; empty when end is not after start
 	promised   clock.Instant // the latest Until
 	known      clock.Instant // the latest time at which it knew
+	told       clock.Instant // the first time at which it was told of a loss
+	given      []part        // what was given back before the rest
+	parts      []part        // of the window: those that are not empty
 	events     []Event
 
 	isGranted, released, lost, failed, killed bool
+}
+
+// part is some of the units of a grant, which are held from its start to an end.
+type part struct {
+	units int64
+	end   clock.Instant
 }
 
 func (c *call) String() string {
 	return fmt.Sprintf("{process %d call %d number %d to %d trusted from %d to %d}", c.proc, c.id, c.lo, c.hi, c.start, c.end)
 }
 
-func (c *call) units() int64 { return c.weight }
+// units is how many are trusted at the start of the window.
+func (c *call) units() (n int64) {
+	for _, p := range c.parts {
+		n += p.units
+	}
+	return n
+}
+
+// left is how many units a grant has that were not given back.
+func (c *call) left() int64 {
+	n := c.weight
+	for _, g := range c.given {
+		n -= g.units
+	}
+	return n
+}
 
 // lockHistory is all that happened to one lock.
 type lockHistory struct {
@@ -43,11 +67,11 @@ type lockHistory struct {
 	windows  []*call // trusted
 }
 
-// trusted are the calls whose window is not empty, by its start.
+// trusted are the grants whose window is not empty, by its start.
 func (l *lockHistory) trusted() []*call {
 	if l.windows == nil {
 		for _, c := range l.granted {
-			if c.end > c.start {
+			if len(c.parts) > 0 {
 				l.windows = append(l.windows, c)
 			}
 		}
@@ -56,14 +80,18 @@ func (l *lockHistory) trusted() []*call {
 	return slices.Clone(l.windows)
 }
 
-// read sorts a history by lock, in the order of their names.
-func read(events []Event, opts Options) ([]*lockHistory, []Violation) {
-	type key struct {
-		proc int
-		id   int64
-	}
+// key is a call, or a set, of a process.
+type key struct {
+	proc int
+	id   int64
+}
+
+// read sorts a history by lock, in the order of their names, and by what was taken together: a set, or a call by itself.
+func read(events []Event, opts Options) ([]*lockHistory, [][]*call, []Violation) {
 	locks, calls := map[string]*lockHistory{}, map[key]*call{}
 	home := map[*call]*lockHistory{}
+	sets := map[key]int{}
+	var together [][]*call
 	var bad []Violation
 	of := func(name string) *lockHistory {
 		l := locks[name]
@@ -85,7 +113,7 @@ func read(events []Event, opts Options) ([]*lockHistory, []Violation) {
 			continue
 		case Call:
 			l := of(e.Lock)
-			c := &call{proc: e.Proc, id: e.Call, weight: e.Units, called: e.At, events: []Event{e}}
+			c := &call{proc: e.Proc, id: e.Call, set: e.Set, weight: e.Units, called: e.At, events: []Event{e}}
 			if old := calls[key{e.Proc, e.Call}]; old != nil {
 				bad = append(bad, violation(Own, both(old, c), "process %d has two calls %d", e.Proc, e.Call))
 				continue
@@ -96,6 +124,12 @@ func read(events []Event, opts Options) ([]*lockHistory, []Violation) {
 			l.permits = e.Permits
 			l.calls = append(l.calls, c)
 			calls[key{e.Proc, e.Call}], home[c] = c, l
+			if at, known := sets[key{e.Proc, e.Set}]; known && e.Set != 0 {
+				together[at] = append(together[at], c)
+			} else {
+				sets[key{e.Proc, e.Set}] = len(together)
+				together = append(together, []*call{c})
+			}
 			continue
 		}
 		c := calls[key{e.Proc, e.Call}]
@@ -104,6 +138,10 @@ func read(events []Event, opts Options) ([]*lockHistory, []Violation) {
 			continue
 		}
 		c.events = append(c.events, e)
+		if e.Kind == Reduced && (e.Units < 1 || e.Units >= c.left()) {
+			bad = append(bad, violation(Own, c.events, "lock %q: %v gave back %d units of %d", home[c].name, c, e.Units, c.left()))
+			continue
+		}
 		c.take(e)
 		if c.isGranted && e.Kind == Granted {
 			l := home[c]
@@ -129,7 +167,7 @@ func read(events []Event, opts Options) ([]*lockHistory, []Violation) {
 		}
 		all = append(all, l)
 	}
-	return all, bad
+	return all, together, bad
 }
 
 func (c *call) take(e Event) {
@@ -150,12 +188,19 @@ func (c *call) take(e Event) {
 			c.end = e.At
 		}
 		c.released = true
+	case Reduced:
+		if !c.released {
+			c.given = append(c.given, part{e.Units, e.At})
+		}
 	case Lost:
+		if !c.lost {
+			c.told = e.At
+		}
 		c.lost = true
 	}
 }
 
-// close ends the window of a grant. Of one that was released it is the release, as far as the holder could trust: what it does
+// close ends the window of a grant, of whose units those that were given back before leave it earlier. Of one that was released it is the release, as far as the holder could trust: what it does
 // after its promise has run out, without asking, is not covered. Of one that was lost, or whose process is dead or not heard of any
 // more, it is the promise.
 func (c *call) close(opts Options) {
@@ -167,6 +212,11 @@ func (c *call) close(opts Options) {
 		until = min(until, c.end)
 	}
 	c.end = until
+	for _, p := range append(slices.Clone(c.given), part{c.left(), until}) {
+		if p.end = min(p.end, until); p.end > c.start {
+			c.parts = append(c.parts, p)
+		}
+	}
 }
 
 // Read reads what [Lines] wrote.

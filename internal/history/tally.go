@@ -14,11 +14,14 @@ type tally struct {
 }
 
 func newTally(calls []*call) *tally {
-	t := &tally{sums: make([]int64, len(calls))}
+	t := &tally{}
 	for _, c := range calls {
-		t.ends = append(t.ends, c.end)
+		for _, p := range c.parts {
+			t.ends = append(t.ends, p.end)
+		}
 	}
 	slices.Sort(t.ends)
+	t.sums = make([]int64, len(t.ends))
 	return t
 }
 

@@ -8,7 +8,8 @@
 // permits), 8 to 29 calls of Lock and TryLock with what their callers do then, and faults. [Run] lets it happen in a bubble of
 // testing/synctest, where hours take milliseconds. After two to six seconds everything is whole again. Then every call of a living
 // process must return (I7), what the dead left must be cleared within five minutes (I6), and when all have closed, nothing
-// may be left (I8). A write on a lock document that breaks I1 or I2, or the deletion of a ticket whose numbers are not settled, is
+// may be left (I8). Three in five schedules have more: a read/write lock, a semaphore whose units are given back in parts, and calls of LockAll
+// ([PlainPlan] is the plan without). A write on a lock document that breaks I1 or I2, or the deletion of a ticket whose numbers are not settled, is
 // a violation at once.
 //
 // # Faults

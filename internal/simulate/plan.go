@@ -37,11 +37,13 @@ type LockPlan struct {
 	Shape queue.Shape
 }
 
-// Job is one call of Lock or TryLock and what is done with the lock. Times of zero are none.
+// Job is one call that takes a lock, or several, and what is done with it. Times of zero are none.
 type Job struct {
 	Slot, Lock int
+	All        []int // locks for LockAll, in any order; nil: Lock alone
 	At         time.Duration
 	Units      int64
+	Part       int64 // of a semaphore: how many units are given back at each look, while there are more; 0: all at the end
 	Try        bool
 	Cancel     time.Duration // after which the caller gives up
 	MaxWait    time.Duration
@@ -156,8 +158,15 @@ func (r *planner) chance(p float64) bool { return r.Float64() < p }
 
 func pick[T any](r *planner, from ...T) T { return from[r.IntN(len(from))] }
 
-// NewPlan makes the schedule of a seed.
+// NewPlan makes the schedule of a seed: the plain plan, and more.
 func NewPlan(seed int64) Plan {
+	p := PlainPlan(seed)
+	p.more()
+	return p
+}
+
+// PlainPlan is the schedule of a seed as it was when there were only mutexes and small pools, for seeds that found something then.
+func PlainPlan(seed int64) Plan {
 	r := &planner{rand.New(rand.NewPCG(uint64(seed), 0x66616972)), Plan{Seed: seed}}
 	r.p.Window = r.between(2*time.Second, 6*time.Second)
 	r.procs()

@@ -35,7 +35,7 @@ type process struct {
 	stops   int           // how often it is stopped now
 	traps   []*Fault      // crashes that wait for their call
 	made    map[callKey]uint64
-	calls   int64
+	calls   int64          // how many were made; each has a number
 	held    map[int64]bool // calls whose lock was granted and not given back
 	sent    map[int64]clock.Instant
 }
@@ -197,7 +197,7 @@ type arriving struct {
 
 // Enqueue implements [queue.Store].
 func (a arriving) Enqueue(ctx context.Context, name string, shape queue.Shape, ar queue.Arrival) (queue.Place, error) {
-	a.p.sending(ar)
+	defer a.p.sending(ar)()
 	place, err := a.Store.Enqueue(ctx, name, shape, ar)
 	a.p.arrived(name, ar, place, err == nil)
 	return place, err
@@ -205,18 +205,21 @@ func (a arriving) Enqueue(ctx context.Context, name string, shape queue.Shape, a
 
 // Try implements [queue.Store].
 func (a arriving) Try(ctx context.Context, name string, shape queue.Shape, ar queue.Arrival) (queue.Place, bool, error) {
-	a.p.sending(ar)
+	defer a.p.sending(ar)()
 	place, admitted, err := a.Store.Try(ctx, name, shape, ar)
 	a.p.arrived(name, ar, place, err == nil && admitted)
 	return place, admitted, err
 }
 
-func (p *process) sending(a queue.Arrival) {
+// sending takes down that an arrival is on its way, and returns what is to be called when it is not any more.
+func (p *process) sending(a queue.Arrival) (over func()) {
+	p.w.asking.Add(1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, repeated := p.sent[a.Mark]; !repeated {
 		p.sent[a.Mark] = p.w.now()
 	}
+	return func() { p.w.asking.Add(-1) }
 }
 
 func (p *process) arrived(name string, a queue.Arrival, place queue.Place, ok bool) {

@@ -20,6 +20,7 @@ var (
 	count    = flag.Int64("n", usual(), "how many schedules TestSchedules runs")
 	seed     = flag.Int64("seed", 1, "the seed of the first, and the one that TestReplay runs")
 	most     = flag.Int("most", 10, "after how many bad schedules TestSchedules gives up")
+	plain    = flag.Bool("plain", false, "TestReplay runs the plain plan of the seed; see PlainPlan")
 	progress = flag.Duration("progress", 0, "how often TestSchedules says how far it is; 0: never")
 )
 
@@ -44,8 +45,8 @@ func TestMain(m *testing.M) {
 // runSeed is a frame of its own so that a panic inside a schedule shows its seed, in hexadecimal.
 //
 //go:noinline
-func runSeed(seed int64, t *testing.T) Result {
-	res := Run(t, NewPlan(seed))
+func runSeed(seed int64, plan func(int64) Plan, t *testing.T) Result {
+	res := Run(t, plan(seed))
 	if seed%64 == 0 {
 		runtime.GC()
 	}
@@ -57,7 +58,7 @@ func TestSchedules(t *testing.T) {
 	said := began
 	var total sums
 	for s := *seed; s < *seed+*count; s++ {
-		res := runSeed(s, t)
+		res := runSeed(s, NewPlan, t)
 		total.add(&res)
 		if len(res.Violations) > 0 {
 			t.Errorf("seed %d: %v\nreplay: go test ./internal/simulate -run TestReplay -count=1 -v -args -seed=%d", s, res.Violations, s)
@@ -100,6 +101,9 @@ func (s *sums) per(d time.Duration) string {
 // TestReplay runs one schedule. With -v it shows all that happens in it, in order.
 func TestReplay(t *testing.T) {
 	plan := NewPlan(*seed)
+	if *plain {
+		plan = PlainPlan(*seed)
+	}
 	if !testing.Verbose() {
 		require.Empty(t, Run(t, plan).Violations)
 		return
@@ -111,7 +115,7 @@ func TestReplay(t *testing.T) {
 // TestFound runs the schedules that have found something, each for what it found.
 func TestFound(t *testing.T) {
 	for _, f := range found {
-		require.Empty(t, runSeed(f.seed, t).Violations, "seed %d: %s", f.seed, f.what)
+		require.Empty(t, runSeed(f.seed, f.plan, t).Violations, "seed %d: %s", f.seed, f.what)
 	}
 }
 
@@ -121,7 +125,7 @@ func TestSameSeedSameHistory(t *testing.T) {
 	const runs = 100
 	same := 0
 	for s := range int64(runs) {
-		a, b := runSeed(s, t), runSeed(s, t)
+		a, b := runSeed(s, NewPlan, t), runSeed(s, NewPlan, t)
 		if slices.Equal(a.Events, b.Events) {
 			same++
 		} else {

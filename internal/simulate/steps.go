@@ -45,7 +45,7 @@ func broken(was, v *queue.View, known bool) (rules []string) {
 		return rules
 	}
 	rule(v.Issued >= was.Issued, "I1: issued went down")
-	if v.Arrivals < was.Arrivals || v.Issued-was.Issued > 1000 && v.Issued > was.Issued { // made anew
+	if v.Arrivals < was.Arrivals || v.Arrivals == was.Arrivals && v.Issued != was.Issued { // made anew, by an arrival
 		rule(v.Settled >= was.Issued, "I1: a new document begins among old numbers")
 		return rules
 	}

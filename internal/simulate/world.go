@@ -35,6 +35,7 @@ type world struct {
 	wg     sync.WaitGroup // everything but the jobs
 	jobs   sync.WaitGroup
 	laters atomic.Int64 // writes still to be done
+	asking atomic.Int64 // arrivals on their way: each may become one of those
 	steps  *steps
 	trace  io.Writer // may be nil
 
@@ -61,17 +62,23 @@ func Run(t *testing.T, plan Plan) Result { return RunTraced(t, plan, nil) }
 func RunTraced(t *testing.T, plan Plan, trace io.Writer) Result {
 	res := Result{Plan: plan}
 	synctest.Test(t, func(*testing.T) {
-		w := &world{plan: &plan, began: time.Now(), slots: make([]*process, len(plan.Procs)), trace: trace}
-		w.srv = memstore.New(w.wall)
-		w.steps = newSteps(w)
-		w.srv.OnBug(w.fail)
-		w.srv.OnWrite(w.steps.written)
+		w := newWorld(&plan, trace)
 		w.run()
 		res.Took = time.Since(w.began)
 		res.Events, res.Violations = w.events, w.bad
 	})
 	judge(&res)
 	return res
+}
+
+// newWorld is one in which nothing has begun. It belongs to a bubble.
+func newWorld(plan *Plan, trace io.Writer) *world {
+	w := &world{plan: plan, began: time.Now(), slots: make([]*process, len(plan.Procs)), trace: trace}
+	w.srv = memstore.New(w.wall)
+	w.steps = newSteps(w)
+	w.srv.OnBug(w.fail)
+	w.srv.OnWrite(w.steps.written)
+	return w
 }
 
 // judge checks the history.
@@ -279,7 +286,7 @@ func (w *world) heal() {
 // settle waits until nothing is left but what living processes need to live, and returns what is left after too long.
 func (w *world) settle() []string {
 	for range mostUnrest / (250 * time.Millisecond) {
-		if w.laters.Load() == 0 && len(w.unrest()) == 0 {
+		if w.asking.Load() == 0 && w.laters.Load() == 0 && len(w.unrest()) == 0 {
 			return nil
 		}
 		time.Sleep(250 * time.Millisecond)
