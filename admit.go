@@ -23,9 +23,6 @@ func (l *line) learnLocked(v queue.View) (granted int64) {
 			l.voidClaims(r, LostSettled, []queue.Range{{Lo: r.Lo, Hi: v.Settled}})
 		}
 	}
-	if v.Request != nil {
-		l.requestedLocked(*v.Request)
-	}
 	if v.Permits > 0 && l.shape.Kind == queue.KindSemaphore {
 		l.managed.Store(v.Managed)
 		l.refuseBig(v)
@@ -43,7 +40,11 @@ func (l *line) learnLocked(v queue.View) (granted int64) {
 		frontier = v.Settled + 1
 	}
 	l.frontier = max(l.frontier, frontier)
-	return l.admitLocked()
+	granted = l.admitLocked()
+	if v.Request != nil {
+		l.requestedLocked(*v.Request) // also those who were granted by the same news
+	}
+	return granted
 }
 
 // admitLocked hands out what is admitted: in each run the next waiting claim, as long as it fits whole (nobody overtakes
@@ -71,6 +72,9 @@ func (l *line) admitRun(r *run) (granted int64) {
 		r.inUse += c.units
 		r.next++
 		c.lock = lock
+		if c.num.Hi <= l.asked.UpTo {
+			lock.request() // it was admitted when the request was made, and we hear of both only now
+		}
 		lock.start()
 		granted++
 		close(c.ready)

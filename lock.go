@@ -2,6 +2,7 @@ package fairlock
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type Lock struct {
 	from  *arrival
 	lease *reaper.Lease
 	term  int64 // the lease's term at the grant: a break since then is a loss, even when it has been mended
+	set   *Set  // what LockAll took it with; nil: nothing
 
 	mu        sync.Mutex // guards all below
 	parent    context.Context
@@ -29,7 +31,7 @@ type Lock struct {
 	handed    chan struct{} // closed when Unlock has given the units back and set settling; nil before
 	settling  *settling     // nil: passed on inside this process
 	requested chan struct{} // closed when the lock is asked for; nil while the holder does not want to know
-	asked     bool          // requested is closed
+	asked     bool          // somebody has asked for it: requested is closed, if there is one
 }
 
 // newLock makes the lock of a claim that is about to be granted. The caller holds the line's mutex.
@@ -110,6 +112,21 @@ func (l *Lock) Err() error {
 // Left is how long the lock will be trusted if nothing is renewed from now on: time that a step surely has before the
 // lock could be lost. It is zero when Err is not nil. It makes no database call.
 func (l *Lock) Left() time.Duration {
+	left := l.left()
+	if l.set == nil {
+		return left
+	}
+	// Losing one is losing all, but for those that were unlocked before.
+	for _, other := range l.set.locks {
+		if !errors.Is(other.Err(), ErrUnlocked) {
+			left = min(left, other.left())
+		}
+	}
+	return left
+}
+
+// left is Left of the lock by itself.
+func (l *Lock) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.judgeLocked() != nil || l.released {
@@ -173,8 +190,12 @@ func (l *Lock) loseLocked(why LossReason) {
 	if l.holdTimer != nil {
 		l.holdTimer.Stop()
 	}
+	rest := m.cfg.rest()
+	if why == LostForced {
+		rest = m.cfg.Margin // elsewhere the next was admitted at once: no delay
+	}
 	if why != LostClosed {
-		m.after(m.cfg.rest(), func() { l.giveBack() })
+		m.after(rest, func() { l.giveBack() })
 	}
 }
 

@@ -18,10 +18,16 @@ type under struct {
 }
 
 // mark makes a context one of those that the lock is known under.
-func (l *Lock) mark(ctx context.Context) context.Context {
-	key := underKey(l.line.m)
-	out, _ := ctx.Value(key).(*under)
-	return context.WithValue(ctx, key, &under{l, out})
+func (l *Lock) mark(ctx context.Context) context.Context { return mark(ctx, l) }
+
+// mark is Lock.mark for several locks of one manager.
+func mark(ctx context.Context, locks ...*Lock) context.Context {
+	key := underKey(locks[0].line.m)
+	u, _ := ctx.Value(key).(*under)
+	for _, l := range locks {
+		u = &under{l, u}
+	}
+	return context.WithValue(ctx, key, u)
 }
 
 // reentry refuses a call that could only wait for its own caller: the context ends when the lock that is asked for is given back, so

@@ -65,3 +65,21 @@ func TestSemaphoreUnderItsOwnContext(t *testing.T) {
 		b.unlock(two)
 	})
 }
+
+func TestASetUnderItsOwnContextIsRefused(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		s := p.all(nil, "a", "b")
+		for _, name := range s.Names() {
+			_, err := p.Lock(s.Context(), name)
+			require.ErrorIs(b.t, err, ErrReentrant)
+		}
+		_, err := p.LockAll(s.Context(), []string{"0", "b"})
+		require.ErrorIs(b.t, err, ErrReentrant)
+		other, err := p.Lock(s.Context(), "c")
+		require.NoError(b.t, err)
+		b.unlock(other)
+		require.NoError(b.t, s.Unlock(b.ctx))
+		b.requireIdle("0")
+	})
+}

@@ -26,23 +26,26 @@ func (l *Lock) Requested() <-chan struct{} {
 	first := l.requested == nil
 	if first {
 		l.requested = make(chan struct{})
+		if l.asked {
+			close(l.requested)
+		}
 	}
-	asked := l.requested
+	requested, asked := l.requested, l.asked
 	l.mu.Unlock()
-	if first {
+	if first && !asked {
 		l.line.m.requests.add(l)
 	}
-	return asked
+	return requested
 }
 
-// request tells the holder.
+// request tells the holder, now or when it wants to know.
 func (l *Lock) request() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.requested != nil && !l.asked {
-		l.asked = true
+	if !l.asked && l.requested != nil {
 		close(l.requested)
 	}
+	l.asked = true
 }
 
 // waitsForRequest reports whether the lock is held and nobody has asked for it yet.
@@ -106,12 +109,18 @@ func (l *line) requestedLocked(q queue.Request) {
 	if q.N <= l.asked.N && !q.At.After(l.asked.At) {
 		return
 	}
-	l.asked = q
+	all := true
 	for _, r := range l.runs {
 		for _, c := range r.claims {
-			if c.state == held && (c.num.Lo <= q.UpTo || l.exclusive() && r.Contains(q.UpTo)) {
+			switch {
+			case c.state == held && (c.num.Hi <= q.UpTo || l.exclusive() && r.Contains(q.UpTo)):
 				c.lock.request()
+			case c.state == queued && c.num.Hi <= q.UpTo:
+				all = false // admitted then, and not granted here yet: again with the next news
 			}
 		}
+	}
+	if all {
+		l.asked = q
 	}
 }

@@ -23,7 +23,8 @@ type Set struct {
 
 // LockAll takes the locks with the names, all or none. Whoever else takes several of them, in whatever order he names them, waits for
 // them in the same order, that of their bytes, so no two callers can wait for each other. A caller that waits for one keeps those
-// before it in that order; those who wait for these wait as well.
+// before it in that order; those who wait for these wait as well. Where a process died that had several of them and whose tickets were not written
+// yet (Config.TicketDelay), each can cost a lease, since nobody watches a lock that nobody waits for yet.
 //
 // names has 1 to 1000 valid names, none of them twice. MaxWait bounds the whole call, and MaxHold the time from its return. On any error
 // nothing is held, and places in line are given up in the background, as with [Manager.Lock], whose errors it returns.
@@ -74,7 +75,10 @@ func (m *Manager) LockAll(ctx context.Context, names []string, opts ...Option) (
 			return nil, err
 		}
 	}
-	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	for _, l := range s.locks {
+		l.set = s // nobody else knows the lock yet
+	}
+	s.ctx, s.cancel = context.WithCancelCause(mark(context.WithoutCancel(ctx), s.locks...))
 	for _, l := range s.locks {
 		if maxHold > 0 {
 			l.limitHold(maxHold)
@@ -96,15 +100,12 @@ func (s *Set) giveUp() {
 	}
 }
 
-// end takes in that one of the locks has ended.
+// end takes in that one of the locks has ended. When it was lost, so are the others by now, and the one that was lost first says why.
 func (s *Set) end(cause error) {
+	if err := s.Err(); errors.Is(err, ErrLost) {
+		cause = err
+	}
 	s.cancel(cause)
-	if errors.Is(cause, ErrUnlocked) {
-		return
-	}
-	for _, l := range s.locks {
-		l.lose(LostOther)
-	}
 }
 
 // Names are the names of the locks, sorted.
@@ -139,28 +140,33 @@ func (s *Set) Context() context.Context { return s.ctx }
 
 // Err is nil while all are held; see [Lock.Err]. When one was lost it is that loss, and the others are lost with it.
 func (s *Set) Err() error {
+	var loss *LostError
+	var unlocked error
 	for _, l := range s.locks {
 		err := l.Err()
 		var lost *LostError
-		if !errors.As(err, &lost) {
-			if err != nil {
-				return err
-			}
-			continue
+		switch {
+		case err == nil:
+		case !errors.As(err, &lost):
+			unlocked = err
+		case loss == nil || loss.Reason == LostOther:
+			loss = lost
 		}
-		for _, other := range s.locks {
-			other.lose(LostOther)
-		}
-		return err
 	}
-	return nil
+	if loss == nil {
+		return unlocked
+	}
+	for _, other := range s.locks {
+		other.lose(LostOther)
+	}
+	return loss
 }
 
 // Left is the shortest [Lock.Left] of the locks.
 func (s *Set) Left() time.Duration {
-	left := s.locks[0].Left()
+	left := s.locks[0].left()
 	for _, l := range s.locks[1:] {
-		left = min(left, l.Left())
+		left = min(left, l.left())
 	}
 	return left
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/memstore"
 )
 
 // all takes a set that is free.
@@ -188,5 +190,26 @@ func TestLockAllNeverDeadlocks(t *testing.T) {
 			})
 		}
 		callers.Wait()
+	})
+}
+
+// TestLeftOfOneOfASetIsThatOfAll: losing one of a set is losing all, so no lock of it surely has more than the one with the least.
+func TestLeftOfOneOfASetIsThatOfAll(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		p.store.Hook(memstore.Before, memstore.OpPutTicket, func(ctx context.Context, name string) error {
+			if name != "a" {
+				return nil
+			}
+			return memstore.Hang(ctx, name)
+		})
+		s := p.all(nil, "a", "b")
+		time.Sleep(7 * time.Second) // b has its ticket
+		promised := s.Lock("b").Left()
+		began := time.Now()
+		<-s.Context().Done()
+		b.requireLost(s.Lock("b").Err(), LostOther)
+
+		require.GreaterOrEqual(t, time.Since(began), promised)
 	})
 }
