@@ -59,8 +59,8 @@ simulate: ## run seeded schedules of faults on simulated servers: N=1000000 SEED
 	$(GO) test ./internal/simulate -count=1 -timeout 0 -v -run '^TestSchedules$$' -args -n=$(N) -seed=$(SEED) -progress=10s
 
 .PHONY: replay
-replay: ## print what happens in one schedule: SEED=17
-	$(GO) test ./internal/simulate -count=1 -timeout 0 -v -run '^TestReplay$$' -args -seed=$(SEED)
+replay: ## print what happens in one schedule: SEED=17, of old ones PLAIN=1
+	$(GO) test ./internal/simulate -count=1 -timeout 0 -v -run '^TestReplay$$' -args -seed=$(SEED) $(if $(PLAIN),-plain)
 
 .PHONY: faults
 faults: ## break real servers and processes under load, once in each way, at most 20 minutes: ROW=kill-holder

@@ -99,6 +99,9 @@ func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool
 		defer m.calls.Add(-1)
 	}
 	l, err := m.enter(name, o.ask.shape)
+	if errors.Is(err, ErrMismatch) && m.isManaged(ctx, name, o.ask.shape) {
+		l, err = m.enter(name, o.ask.shape)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -216,6 +219,13 @@ func (l *line) tryNow(c *claim, before int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.placed([]*claim{c}, place, lease, sent, before)
+	if c.state == queued && l.looking {
+		// It is admitted, and granted as soon as it is known which of our other numbers are settled.
+		looks := l.looks
+		l.mu.Unlock()
+		<-looks
+		l.mu.Lock()
+	}
 	if c.state != held && c.state != over {
 		// Admitted by the server, but the lease broke meanwhile: not to be waited for.
 		l.abandonLocked(c)

@@ -144,6 +144,7 @@ func TestRequestRelease(t *testing.T) {
 		}
 		b.unlock(l)
 		time.Sleep(3 * requestPause)
+		synctest.Wait()
 		require.False(b.t, p.requests.running, "nobody wants to know any more")
 		require.Empty(b.t, p.requests.locks)
 		b.requireIdle("x")
@@ -355,7 +356,7 @@ func TestLockDelay(t *testing.T) {
 			return l, p.store.Hook(memstore.Before, memstore.OpAny, memstore.Fail(1_000_000, memstore.ErrNoReply))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		lockDelay := func(t *testing.T, unlocks bool) {
 			bubble(t, func(b *bed) {
 				p, q := b.proc(func(c *Config) { c.LockDelay = delay }), b.proc()
 				l := p.lock("x")
@@ -369,11 +370,31 @@ func TestLockDelay(t *testing.T) {
 				<-l.Context().Done()
 				told := time.Now()
 				require.ErrorIs(b.t, l.Err(), ErrLost)
+				if unlocks {
+					require.ErrorIs(b.t, l.Unlock(b.ctx), ErrLost, "which does not shorten it")
+				}
 				got := next.grantedIn(2 * delay)
 				require.GreaterOrEqual(b.t, time.Since(told), delay+testMargin)
 				b.unlock(got)
 				heal()
 			})
-		})
+		}
+		t.Run(name, func(t *testing.T) { lockDelay(t, false) })
+		t.Run(name+" and unlocked", func(t *testing.T) { lockDelay(t, true) })
 	}
+}
+
+// TestSeveralNumbersNamedInOneProcess: of a semaphore whose permits were set by hand.
+func TestSeveralNumbersNamedInOneProcess(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		require.NoError(b.t, p.semaphore("x", 5).SetPermits(b.ctx, 2))
+		gate := memstore.NewGate()
+		remove := p.store.Hook(memstore.Before, memstore.OpEnqueue, gate.Pass)
+		one, two := p.beginAcquire(p.semaphore("x", 3), 1), p.beginAcquire(p.semaphore("x", 4), 1)
+		remove()
+		gate.Open()
+		b.unlock(one.granted())
+		b.unlock(two.granted())
+	})
 }

@@ -25,6 +25,9 @@ func (l *line) learnLocked(v queue.View) (granted int64) {
 	}
 	if v.Permits > 0 && l.shape.Kind == queue.KindSemaphore {
 		l.managed.Store(v.Managed)
+		for _, r := range l.runs {
+			l.settleManaged(r)
+		}
 		l.refuseBig(v)
 	}
 	if v.Settled >= 0 {
@@ -118,6 +121,9 @@ func (l *line) release(c *claim) *settling {
 	c.from.pass()
 	s := l.settleIdle(r)
 	if !r.gone {
+		if s == nil {
+			s = l.settleManaged(r)
+		}
 		l.admitRun(r)
 		if s == nil {
 			s = l.settleSpare(r)
@@ -139,12 +145,24 @@ func (l *line) shrink(c *claim, n int64) *settling {
 		return nil // void: given back already
 	}
 	s := l.settleIdle(r)
+	if s == nil {
+		s = l.settleManaged(r)
+	}
 	l.admitRun(r)
 	if s == nil {
 		s = l.settleSpare(r)
 	}
 	l.admitLocked()
 	return s
+}
+
+// settleManaged gives back what a run in which somebody waits does not use, of a semaphore whose permits were set by hand: there may be fewer
+// now than are held, and then the next of the run must not take it. The caller holds mu.
+func (l *line) settleManaged(r *run) *settling {
+	if !l.managed.Load() || r.gone || !r.waits() {
+		return nil
+	}
+	return l.trimRun(r)
 }
 
 // settleIdle gives back the numbers that nobody uses, once no claim of the run waits: until then they are capacity that the
@@ -210,10 +228,10 @@ func (l *line) trim() {
 }
 
 // trimRun is trim of one run. The caller holds mu.
-func (l *line) trimRun(r *run) {
+func (l *line) trimRun(r *run) *settling {
 	idle := r.idle()
 	if len(idle) == 0 {
-		return
+		return nil
 	}
 	s := l.newSettling(r, idle, nil)
 	s.arrival = r.arrivals[0].index // at least that one is left; it says how far the queue is
@@ -223,6 +241,7 @@ func (l *line) trimRun(r *run) {
 	r.Lo = r.lowestOpen()
 	r.given = queue.Clip(r.given, r.Range)
 	l.m.settle(s)
+	return s
 }
 
 func (l *line) removeRun(r *run) {

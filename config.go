@@ -15,8 +15,9 @@ type Config struct {
 
 	// LockDelay is how long nobody is admitted after a lock was lost, in addition to the rest of its lease: for resources that cannot check tokens, and
 	// for work that goes on for a while after its process is gone, such as a query that a server still runs. A lock that is given back
-	// by Unlock, or by Close, has no delay, nor one that was unlocked by force. It is the holder's own: each process names the delay for
-	// the locks that it takes. From 0 to 1 h. Defaults to 0.
+	// by Unlock before any loss, or by Close, has no delay, nor one that was unlocked by force. Unlock after the loss does not shorten it.
+	// It is the holder's own: each process names the delay for the locks that it takes. It is a part of the lease as others see it, so the places
+	// in line of a dead process stand for as much longer. From 0 to 1 h. Defaults to 0.
 	LockDelay time.Duration
 
 	// Logger receives what an operator may want to know: sessions lost, streams reopened, the dead cleared. It receives names of
@@ -33,7 +34,8 @@ type Config struct {
 	// wants.
 	MaxCalls int
 
-	// MaxWaiters bounds how many wait for one lock, in all processes together, those that this manager would add included: an arrival that would
+	// MaxWaiters bounds how many wait for one lock (of a semaphore how many units are waited for; of a read/write lock how many writers, up to
+	// 1024 readers counting as one), in all processes together, those that this manager would add included: an arrival that would
 	// have to wait behind so many is refused with [ErrTooManyWaiters], and takes no number. It is judged by the server in the same
 	// write, so it is exact for this manager; others can have another limit or none. A limit costs some time of each arrival, see docs/security.md.
 	// Defaults to 0, no limit: queues of tens of thousands work, and any number chosen here would break somebody's.

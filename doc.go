@@ -23,7 +23,7 @@
 //   - [github.com/fairlock/fairlock/fence] is writes to one's own documents that refuse an older holder.
 //   - [github.com/fairlock/fairlock/fairlocktest] is all of it in memory, for the tests of programs that lock.
 //
-// Each of the three begins with its part of the protocol in its doc.go; docs/design.md has the whole. Invariants
+// queue, waiter and reaper begin with their parts of the protocol in their doc.go; docs/design.md has the whole. Invariants
 // I1 to I8 are stated in package queue.
 //
 // # Inside a process

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/fairlock/fairlock/queue"
 )
 
 // Election chooses one leader among processes: whoever holds the lock of its name leads, and those who stand for it are in line and follow
@@ -69,8 +71,8 @@ type Leader struct {
 	PID     int    `json:"pid,omitempty"`
 }
 
-// Leader returns who leads. A leader is seen Config.TicketDelay after it began to wait, at the latest; before, and when nobody leads, the error
-// matches [ErrNoLeader]. One that is cut off leads here until its lease is over.
+// Leader returns who leads. A leader is seen Config.TicketDelay after it began to wait, where leaders change fast three times that; before, and
+// when nobody leads, the error matches [ErrNoLeader]. One that is cut off leads here until its lease is over.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	info, err := e.m.Inspect(ctx, e.name)
 	switch {
@@ -78,6 +80,8 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 		return Leader{}, fmt.Errorf("%w of %q", ErrNoLeader, e.name)
 	case err != nil:
 		return Leader{}, err
+	case info.Kind != string(queue.KindMutex):
+		return Leader{}, &queue.MismatchError{Name: e.name, Want: queue.Mutex, Have: queue.Shape{Kind: queue.Kind(info.Kind), Permits: info.Permits}}
 	case len(info.Holders) == 0 || info.Holders[0].Owner == nil:
 		return Leader{}, fmt.Errorf("%w of %q", ErrNoLeader, e.name)
 	}

@@ -24,6 +24,8 @@ func (l *line) voidClaims(r *run, why LossReason, settled []queue.Range) {
 			keep = append(keep, c)
 		case c.state == queued && touched(c.num):
 			c.move(pending)
+			c.from.claims = slices.DeleteFunc(slices.Clone(c.from.claims), func(x *claim) bool { return x == c })
+			c.from.pass()
 			again = append(again, c)
 			back = append(back, c.num) // settled in part
 		default:
@@ -79,11 +81,16 @@ func (l *line) looksLocked(v queue.View) {
 	case l.exclusive() || len(l.runs) == 0:
 		l.forces = v.Forces
 	case l.looking:
-		l.wanted = max(l.wanted, v.Forces)
+		l.wanted, l.lookUpTo = max(l.wanted, v.Forces), l.runs[len(l.runs)-1].Hi
 	default:
-		l.looking, l.wanted = true, v.Forces
+		l.looking, l.wanted, l.lookUpTo = true, v.Forces, l.runs[len(l.runs)-1].Hi
+		l.looks = make(chan struct{})
 		l.m.ref(l)
-		l.m.spawn(l.look)
+		looks := l.looks
+		l.m.spawn(func() {
+			defer close(looks)
+			l.look()
+		})
 	}
 }
 
@@ -97,13 +104,22 @@ func (l *line) look() {
 		cancel()
 		if err != nil {
 			m.log().Warn("fairlock: lock document", "lock", l.name, "error", err)
-		} else if l.looked(v, found) {
+		}
+		if err == nil && l.looked(v, found) || l.needsNoLook() {
 			return
 		}
 		if !m.pause(retryPause) {
 			return
 		}
 	}
+}
+
+// needsNoLook ends a look for which there is no number of ours any more, as when the manager is closed.
+func (l *line) needsNoLook() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looking = l.looking && len(l.runs) > 0
+	return !l.looking
 }
 
 // looked reports whether that read was what look is for.
@@ -115,8 +131,8 @@ func (l *line) looked(v queue.View, found bool) bool {
 	}
 	settled := append([]queue.Range{{Lo: 0, Hi: v.Settled}}, v.Done...)
 	for _, r := range slices.Clone(l.runs) {
-		if v.Settled < r.Hi && v.Forces < l.wanted {
-			return false // old, or missing as far as a server knows; a document that was made anew is beyond all our numbers
+		if r.Lo <= l.lookUpTo && v.Settled < min(r.Hi, l.lookUpTo) && v.Forces < l.wanted {
+			return false // old, or missing as far as a server knows; a document that was made anew is beyond all numbers of that time
 		}
 		l.voidClaims(r, LostForced, queue.Clip(settled, r.Range))
 	}

@@ -52,6 +52,29 @@ func TestARequeueIsNotRefused(t *testing.T) {
 	})
 }
 
+// TestWritersCountOneEach, although each takes 1024 numbers.
+func TestWritersCountOneEach(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc(func(c *Config) { c.MaxWaiters = 1 })
+		rw, err := p.RWLock("x")
+		require.NoError(b.t, err)
+		write := func() *attempt { return b.attempt(func(ctx context.Context) (*Lock, error) { return rw.Lock(ctx) }) }
+		for _, first := range []func() (*Lock, error){
+			func() (*Lock, error) { return rw.Lock(b.ctx) },
+			func() (*Lock, error) { return rw.RLock(b.ctx) },
+		} {
+			held, err := first()
+			require.NoError(b.t, err)
+			waits := write()
+			require.False(b.t, waits.over())
+			require.EqualError(b.t, write().failed(), `fairlock: too many waiters: lock "x" has 1, the limit is 1`)
+			b.unlock(held)
+			b.unlock(waits.granted())
+		}
+		b.requireIdle("x")
+	})
+}
+
 // TestTheRefusalOfAnotherCallIsNotMine: a caller whose own context ends is not told of a limit that another met.
 func TestTheRefusalOfAnotherCallIsNotMine(t *testing.T) {
 	bubble(t, func(b *bed) {

@@ -36,6 +36,8 @@ type line struct {
 	forces   int64         // of the document: which of our numbers were settled by force up to there is known
 	looking  bool          // a goroutine finds out which were since; the frontier counts them as settled, and is not to be used before
 	wanted   int64         // forces that the goroutine has to see
+	looks    chan struct{} // closed when it has ended
+	lookUpTo int64         // of which of our numbers: those that came later were not forced by then
 	asked    queue.Request // newest request for release that the holders have heard of
 	watched  bool          // Watcher.Wait was called
 	checking bool          // a goroutine finds out whether the document is gone
@@ -72,7 +74,7 @@ func (l *line) takePending() []*claim {
 		if len(batch) > 0 && (c.units != batch[0].units || c.waited != batch[0].waited) {
 			break
 		}
-		if most := int64(l.m.cfg.MaxWaiters); most > 0 && len(batch) > 0 && int64(len(batch)+1)*c.units > most+l.shape.Permits {
+		if most := l.mostWaiting(); most > 0 && len(batch) > 0 && int64(len(batch)+1)*c.units > most+l.shape.Permits {
 			break // more would be refused by an empty queue
 		}
 		c.move(asked)
@@ -109,7 +111,7 @@ func (l *line) enqueue(batch []*claim) {
 	}
 	var sent clock.Instant
 	var place queue.Place
-	limit := int64(m.cfg.MaxWaiters)
+	limit := l.mostWaiting()
 	if live[0].waited {
 		limit = 0
 	}
@@ -137,6 +139,15 @@ func (l *line) enqueue(batch []*claim) {
 	l.m.unref(l)
 }
 
+// mostWaiting is Config.MaxWaiters in units. Of a read/write lock a writer counts as one, and so do as many readers as can read at a time.
+func (l *line) mostWaiting() int64 {
+	most := int64(l.m.cfg.MaxWaiters)
+	if l.shape.Kind == queue.KindRW {
+		most *= queue.Readers
+	}
+	return most
+}
+
 // turnAway fails the claims of a batch for which there was no room, the last ones, and returns the rest.
 func (l *line) turnAway(live []*claim, err error) []*claim {
 	var full *queue.TooManyWaitersError
@@ -146,6 +157,11 @@ func (l *line) turnAway(live []*claim, err error) []*claim {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fit := int(min(full.Room/live[0].units, int64(len(live)-1)))
+	if l.shape.Kind == queue.KindRW {
+		full.Limit /= queue.Readers
+		full.Waiting = (full.Waiting + queue.Readers - 1) / queue.Readers
+		full.Room /= queue.Readers
+	}
 	for _, c := range live[fit:] {
 		if c.state == asked {
 			l.failLocked(c, full)
@@ -227,13 +243,15 @@ func (l *line) notAsked(batch []*claim, err error) {
 // down (I2). The caller holds mu.
 func (l *line) placed(batch []*claim, place queue.Place, lease *reaper.Lease, sent clock.Instant, before int64) {
 	if place.View.Frontier < before {
-		l.frontier, l.shown, l.reached = 0, 0, 0
+		l.frontier, l.shown, l.reached, l.wanted = 0, 0, 0, 0
 		for _, r := range l.runs {
 			l.voidLocked(r, LostSettled)
 		}
 	}
-	if len(l.runs) == 0 {
-		l.forces = place.View.Forces // none of it was ours
+	if len(l.runs) == 0 || place.View.Forces < l.forces {
+		// None of it was ours; or the document was made anew and counts from the beginning. Where the reply is only older than what is
+		// known, the next document has the line look once more.
+		l.forces = place.View.Forces
 	}
 	a := &arrival{
 		Range: place.Range, line: l, index: place.Arrival, weight: batch[0].units, sent: sent, lease: lease,

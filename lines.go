@@ -2,6 +2,7 @@ package fairlock
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/fairlock/fairlock/queue"
@@ -28,6 +29,21 @@ func (m *Manager) enter(name string, shape queue.Shape) (*line, error) {
 	l.refs++
 	m.tasks.add()
 	return l, nil
+}
+
+// isManaged finds out, for a call that names other permits than others of this process, whether the document says that this does not count.
+func (m *Manager) isManaged(ctx context.Context, name string, shape queue.Shape) bool {
+	if shape.Kind != queue.KindSemaphore {
+		return false
+	}
+	v, found, err := m.queue.View(ctx, name)
+	if err != nil || !found || !v.Managed || !v.Agrees(shape) {
+		return false
+	}
+	if l := m.lineOf(name); l != nil {
+		l.managed.Store(true)
+	}
+	return true
 }
 
 // ref adds a reference to a line that has one.

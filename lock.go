@@ -165,17 +165,36 @@ func (l *Lock) judgeLocked() error {
 	return nil
 }
 
-// lose ends the lock without the caller's doing, and reports whether the holder has not said yet that he is done.
+// lose ends the lock without the caller's doing, and reports whether its units must rest before others are admitted in its place: the holder has
+// not said yet that he is done, or there is a lock-delay.
 func (l *Lock) lose(why LossReason) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost == nil && !l.released {
 		l.loseLocked(why)
 	}
-	return !l.released
+	return !l.released || l.delayedLocked()
 }
 
-// loseLocked tells the holder. Its units are given back when it calls Unlock, or Margin later: that long it has to stop before
+// delayed reports whether the units of a lost lock rest for the lock-delay, whatever its holder says: what he has started may go on.
+func (l *Lock) delayed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.delayedLocked()
+}
+
+func (l *Lock) delayedLocked() bool {
+	if l.lost == nil || l.line.m.cfg.LockDelay == 0 {
+		return false
+	}
+	switch l.lost.Reason {
+	case LostClosed, LostForced, LostOther:
+		return false // no failure of this lock
+	}
+	return true
+}
+
+// loseLocked tells the holder. Its units are given back when it calls Unlock (not before a lock-delay is over), or Margin later: that long it has to stop before
 // anybody can be admitted in its place, where it is this process that decides. The caller holds mu.
 func (l *Lock) loseLocked(why LossReason) {
 	m := l.line.m
@@ -190,12 +209,12 @@ func (l *Lock) loseLocked(why LossReason) {
 	if l.holdTimer != nil {
 		l.holdTimer.Stop()
 	}
-	rest := m.cfg.rest()
-	if why == LostForced {
-		rest = m.cfg.Margin // elsewhere the next was admitted at once: no delay
-	}
-	if why != LostClosed {
-		m.after(rest, func() { l.giveBack() })
+	switch why {
+	case LostClosed:
+	case LostForced:
+		m.after(m.cfg.Margin, func() { l.giveBack() }) // elsewhere the next was admitted at once: no delay
+	default:
+		m.after(m.cfg.rest(), func() { l.giveBack() })
 	}
 }
 
@@ -261,7 +280,7 @@ func (l *Lock) Extend(d time.Duration) error {
 // times, and returns the same each time.
 //
 // It returns nil when the lock was held until this call, and an error that matches [ErrLost] when it had been lost before,
-// at once. When ctx ends first it returns that error; the lock is given back in the background all the same, also when
+// at once; with Config.LockDelay it is then given back when that is over. When ctx ends first it returns that error; the lock is given back in the background all the same, also when
 // ctx had ended before the call. So it is when the database refuses for good, for want of a privilege ([ErrPrivilege]) or because the
 // lock's document was spoiled ([ErrMalformed]): it is given back as soon as that is over.
 func (l *Lock) Unlock(ctx context.Context) error {
@@ -281,7 +300,10 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	if first {
-		s := l.giveBack()
+		var s *settling
+		if !l.delayed() {
+			s = l.giveBack()
+		}
 		l.mu.Lock()
 		l.settling = s
 		l.mu.Unlock()

@@ -104,7 +104,7 @@ func (m *Manager) Session() string {
 
 // Setup makes the collections and indexes that fairlock uses: indexes on locks.idleSince and sessions.endedAt by which the
 // server deletes what nobody has needed for a day, and one on tickets.session. It may be repeated, and run by anyone
-// with createCollection and createIndex. Locks work without it, and then leave their idle documents.
+// with createCollection and createIndex. Locks work without it: the sweep then deletes their idle documents.
 func (m *Manager) Setup(ctx context.Context) error { return m.setup(ctx) }
 
 // Close gives everything back, so that the next in line goes on at once: callers that wait get [ErrClosed], locks that
@@ -181,7 +181,11 @@ func (m *Manager) sweepRight(ctx context.Context) (bool, []reaper.Target) {
 	if lock != nil && lock.Err() == nil {
 		return true, nil
 	}
-	lock, err := m.acquire(ctx, sweepName, &options{parent: ctx, label: "sweep", ask: mutex}, true)
+	if lock != nil {
+		// Lost, and no sweep is on its way under it: it need not stand in the way for a LockDelay.
+		lock.giveBack()
+	}
+	lock, err := m.acquire(ctx, sweepName, &options{parent: ctx, label: "sweep", named: true, ask: mutex}, true)
 	if err != nil {
 		return false, []reaper.Target{{Name: sweepName, Below: 1<<63 - 1}}
 	}
@@ -194,7 +198,7 @@ func (m *Manager) sweepRight(ctx context.Context) (bool, []reaper.Target) {
 func (m *Manager) log() *slog.Logger { return m.cfg.Logger }
 
 func (m *Manager) labelOf(c *claim) string {
-	if c.opts.label != "" {
+	if c.opts.named {
 		return c.opts.label
 	}
 	return m.cfg.Label

@@ -9,11 +9,12 @@ import (
 	"github.com/fairlock/fairlock/queue"
 )
 
-// Option adjusts one call of [Manager.Lock], [Manager.TryLock] or [Manager.Do].
+// Option adjusts one call that takes a lock.
 type Option func(*options) error
 
 type options struct {
 	label   string
+	named   bool            // label was given, and may be empty
 	maxWait time.Duration   // 0: no limit but the caller's context
 	maxHold time.Duration   // 0: no limit
 	parent  context.Context // of the call, for its values
@@ -24,7 +25,7 @@ type options struct {
 // valid UTF-8. It is stored as it is, whatever it contains.
 func Label(label string) Option {
 	return func(o *options) error {
-		o.label = label
+		o.label, o.named = label, true
 		return checkLabel(label)
 	}
 }

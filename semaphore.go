@@ -39,8 +39,8 @@ func checkPermits(permits int64) error {
 // Name is the semaphore's name.
 func (s *Semaphore) Name() string { return s.name }
 
-// Acquire takes n permits, all at once, and waits for them in line if it must; see [Manager.Lock], which it is otherwise like. n is at least 1
-// and at most the semaphore's permits, otherwise the error matches [ErrTooBig]. Whoever asks for many waits until as many are free, and those behind him wait with him.
+// Acquire takes n permits, all at once, and waits for them in line if it must; see [Manager.Lock], which it is otherwise like. n is from 1
+// to 10,000; more than the semaphore has permits is [ErrTooBig]. Whoever asks for many waits until as many are free, and those behind him wait with him.
 // They are given back together by [Lock.Unlock] or in parts by [Lock.Release].
 func (s *Semaphore) Acquire(ctx context.Context, n int64, opts ...Option) (*Lock, error) {
 	return s.acquire(ctx, n, opts, false)

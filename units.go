@@ -43,7 +43,10 @@ func (l *Lock) Release(ctx context.Context, n int64) error {
 		return err
 	}
 	select {
-	case <-s.done:
+	case <-s.told:
+		if s.why != nil {
+			return s.why // nothing else of s may be read, it goes on
+		}
 		// s.lost is not asked: of a number that somebody else has settled the next call hears.
 		return s.err
 	case <-ctx.Done():

@@ -25,6 +25,11 @@
 //   - A deleted document has forgotten its token, and so has one that is replaced by code that does not know the field.
 //   - One field belongs to one lock. Documents that two locks protect need two fields ([Field]).
 //
+// # Values
+//
+// What a bson.D or bson.M holds is marshalled by the collection, with the options of its client. Updates and replacements of other types, and updates
+// that have both $max and $set, are marshalled here, with the driver's defaults.
+//
 // # Transactions
 //
 // The calls join the transaction of the context they are given. A stale write is [ErrStale] there as well, and the transaction should be

@@ -3,6 +3,7 @@ package fence
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,13 +22,10 @@ var (
 // StaleError names the tokens.
 type StaleError struct {
 	Token int64 // of the refused write
-	Seen  int64 // the newest that the document has, or 0 when that could not be read
+	Seen  int64 // the newest that the document has
 }
 
 func (e *StaleError) Error() string {
-	if e.Seen == 0 {
-		return fmt.Sprintf("fairlock: stale token %d: a later holder has written to the document", e.Token)
-	}
 	return fmt.Sprintf("fairlock: stale token %d: the document was written by a later holder, with token %d", e.Token, e.Seen)
 }
 
@@ -83,10 +81,13 @@ func (f Fence) Filter(filter any) bson.D {
 // admits is the condition on a document. A field that is null counts as missing, one of another type than a number admits nobody.
 func (f Fence) admits() bson.D {
 	return bson.D{{Key: "$or", Value: bson.A{
-		bson.D{{Key: f.field, Value: bson.D{{Key: "$lte", Value: f.token}}}},
-		bson.D{{Key: f.field, Value: nil}},
+		bson.D{{Key: f.field, Value: bson.D{{Key: "$lte", Value: f.token}, noArray}}},
+		bson.D{{Key: f.field, Value: bson.D{{Key: "$eq", Value: nil}, noArray}}},
 	}}}
 }
+
+// noArray: the other conditions are also true of an array in which they are true of an element.
+var noArray = bson.E{Key: "$not", Value: bson.D{{Key: "$type", Value: "array"}}}
 
 // Update returns an update that leaves the token in the document: of an update document, with operators, or a pipeline (mongo.Pipeline,
 // []bson.D, bson.A). It must be used with [Fence.Filter]. An update that touches the field itself matches [ErrInvalid].
@@ -123,12 +124,25 @@ func (f Fence) Update(update any) (any, error) {
 			set = i
 		}
 	}
-	token := bson.E{Key: f.field, Value: f.token}
-	if set < 0 {
-		return append(d, bson.E{Key: "$set", Value: bson.D{token}}), nil
+	return f.leave(update, d, set), nil
+}
+
+// leave adds the token to an update that d is the form of. What the user's operators have stays as it is, to be marshalled as the collection
+// does it. The filter admits no greater token, so $max leaves the same as $set.
+func (f Fence) leave(update any, d bson.D, set int) bson.D {
+	token := bson.D{{Key: f.field, Value: f.token}}
+	own, ok := fields(update)
+	has := func(op string) bool { return slices.ContainsFunc(d, func(e bson.E) bool { return e.Key == op }) }
+	for _, op := range []string{"$max", "$set"} {
+		if ok && !has(op) {
+			return append(own[:len(own):len(own)], bson.E{Key: op, Value: token})
+		}
 	}
-	d[set].Value = append(d[set].Value.(bson.D), token)
-	return d, nil
+	if set < 0 {
+		return append(d, bson.E{Key: "$set", Value: token})
+	}
+	d[set].Value = append(d[set].Value.(bson.D), token...)
+	return d
 }
 
 // leavesAlone refuses an operator that changes the field.
@@ -160,6 +174,9 @@ func (f Fence) Replacement(replacement any) (bson.D, error) {
 		return nil, err
 	}
 	whole := make(bson.D, 0, len(d)+1)
+	if own, ok := fields(replacement); ok {
+		d = own
+	}
 	for _, e := range d {
 		if strings.HasPrefix(e.Key, "$") {
 			return nil, invalid("the replacement has the operator %s; Update is for those", e.Key)
@@ -169,6 +186,20 @@ func (f Fence) Replacement(replacement any) (bson.D, error) {
 		}
 	}
 	return append(whole, bson.E{Key: f.field, Value: f.token}), nil
+}
+
+// fields are those of a document whose values need not be marshalled to be seen.
+func fields(v any) (d bson.D, ok bool) {
+	switch v := v.(type) {
+	case bson.D:
+		return v, true
+	case bson.M:
+		for key, value := range v {
+			d = append(d, bson.E{Key: key, Value: value})
+		}
+		return d, true
+	}
+	return nil, false
 }
 
 // document is what the driver would send for a value.

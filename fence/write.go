@@ -91,6 +91,9 @@ type reading struct {
 // write makes a fenced write, and finds out why when it matched nothing. A document that admits the token by then was changed in between,
 // so the write is made again; each round needs another change by somebody else.
 func (f Fence) write(ctx context.Context, coll *mongo.Collection, filter any, as reading, do func(*mongo.Collection, any) (*mongo.UpdateResult, error)) (*mongo.UpdateResult, error) {
+	if f.token <= 0 {
+		return nil, invalid("token %d must be above 0; a Fence is made by New", f.token)
+	}
 	upserts := as.upsert != nil && *as.upsert
 	if d, err := document(filter, "filter"); err != nil {
 		return nil, err

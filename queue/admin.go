@@ -71,7 +71,7 @@ func (c *Collections) permitsPipeline(permits int64) mongo.Pipeline {
 		set(
 			to("calls", is(op("$add", "$calls", int64(1)), "$calls")),
 			to("calledAt", is("$$NOW", op("$ifNull", "$calledAt", "$$REMOVE"))),
-			to("told", toldExpr()),
+			to("told", is(tellExpr(), op("$ifNull", "$told", "$$REMOVE"))),
 			to("idleSince", is("$$REMOVE", op("$ifNull", "$idleSince", "$$REMOVE"))),
 			to("was", "$$REMOVE"),
 			to("unused", "$$REMOVE"),
@@ -104,7 +104,8 @@ func (c *Collections) Force(ctx context.Context, name string, passed int64, r Ra
 		{Key: "issued", Value: bson.D{{Key: "$gte", Value: r.Hi}}},
 		{Key: "$or", Value: bson.A{
 			bson.D{{Key: "frontier", Value: bson.D{{Key: "$gte", Value: r.Hi}}}},
-			bson.D{{Key: "settled", Value: bson.D{{Key: "$gte", Value: all.Lo - 1}}}},
+			// All before it is settled or given up; it fits, unless there are fewer permits by now than it wants.
+			bson.D{{Key: "settled", Value: bson.D{{Key: "$gte", Value: all.Lo - 1}}}, {Key: "permits", Value: bson.D{{Key: "$gte", Value: r.Units()}}}},
 		}},
 	}, notSettled(r)...)
 	entry := doc{
@@ -115,7 +116,7 @@ func (c *Collections) Force(ctx context.Context, name string, passed int64, r Ra
 	// calls, so that the event comes to all who listen, though perhaps it admits nobody.
 	p := append(settlePipeline([]Range{all}, 0), set(
 		to("calls", op("$add", "$calls", int64(1))),
-		to("told", op("$concat", doc{{Key: "$toString", Value: "$settled"}}, " ", doc{{Key: "$toString", Value: "$frontier"}})),
+		to("told", tellExpr()),
 		to("forces", op("$add", op("$ifNull", "$forces", int64(0)), int64(1))),
 		to("forced", f.Token),
 		to("audit", audit),

@@ -180,8 +180,12 @@ func absorbPipeline(ranges any) mongo.Pipeline {
 // settleFrontPipeline. An event shows the fields that have changed; when numbers are settled out of order settled has not, and the event would
 // not say of which document its frontier is: this one or one that was made anew under the name (package waiter).
 func toldExpr() doc {
-	now := op("$concat", doc{{Key: "$toString", Value: "$settled"}}, " ", doc{{Key: "$toString", Value: "$frontier"}})
-	return cond(op("$gt", "$frontier", "$was"), now, op("$ifNull", "$told", "$$REMOVE"))
+	return cond(op("$gt", "$frontier", "$was"), tellExpr(), op("$ifNull", "$told", "$$REMOVE"))
+}
+
+// tellExpr is toldExpr of a change that must be heard of whether or not it moves the frontier.
+func tellExpr() doc {
+	return op("$concat", doc{{Key: "$toString", Value: "$settled"}}, " ", doc{{Key: "$toString", Value: "$frontier"}})
 }
 
 // settleFrontPipeline is settlePipeline where settled is r.Lo-1, done is empty and issued at least r.Hi.

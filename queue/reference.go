@@ -90,7 +90,7 @@ func (l *Reference) SetPermits(permits int64) {
 // called, though perhaps nobody is admitted by it.
 func (l *Reference) Force(passed int64, r Range) bool {
 	all := Range{r.Lo - passed, r.Hi}
-	if r.Hi > l.Frontier && l.Settled < all.Lo-1 || l.IsSettled(r) {
+	if r.Hi > l.Frontier && (l.Settled < all.Lo-1 || r.Units() > l.Permits) || l.IsSettled(r) {
 		return false
 	}
 	done := l.Settle([]Range{all}, 0)

@@ -67,6 +67,7 @@ var admissions = mongo.Pipeline{
 		{Key: "updateDescription.updatedFields.frontier", Value: 1},
 		{Key: "updateDescription.updatedFields.reached", Value: 1},
 		{Key: "updateDescription.updatedFields.told", Value: 1},
+		{Key: "updateDescription.updatedFields.permits", Value: 1},
 		{Key: "updateDescription.updatedFields.forces", Value: 1},
 		{Key: "updateDescription.updatedFields.forced", Value: 1},
 		{Key: "fullDocument.settled", Value: 1},
@@ -180,13 +181,15 @@ func decodeEvent(raw bson.Raw) (e Event, ok bool) {
 		}
 		return n, nil
 	}
-	var errs [5]error
+	var errs [6]error
 	e.Settled, errs[0] = field("settled")
 	e.Frontier, errs[1] = field("frontier")
 	e.Reached, errs[2] = field("reached")
 	e.Forced, errs[3] = field("forced")
 	e.Forces, errs[4] = field("forces")
+	e.Permits, errs[5] = field("permits")
 	e.Reached, e.Forced, e.Forces = max(e.Reached, 0), max(e.Forced, 0), max(e.Forces, 0)
+	e.Permits = max(e.Permits, 0)
 	if errors.Join(errs[:]...) != nil {
 		return Event{}, false
 	}

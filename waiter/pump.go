@@ -200,7 +200,10 @@ func (w *Watcher) deliver(sh *shift, events []Event) (useful int) {
 			useful++
 		}
 		w.cfg.Sink(Notice{
-			View:    queue.View{Name: e.Name, Settled: e.Settled, Frontier: e.Frontier, Reached: e.Reached, Forces: e.Forces, Forced: e.Forced},
+			View: queue.View{
+				Name: e.Name, Settled: e.Settled, Frontier: e.Frontier, Reached: e.Reached, Forces: e.Forces, Forced: e.Forced,
+				Permits: e.Permits, Managed: e.Permits > 0, // nothing else changes permits
+			},
 			Missing: e.Deleted, Origin: FromEvent,
 		})
 		w.looked(sh, e.Name, FromEvent)

@@ -48,6 +48,7 @@ type Event struct {
 	Settled, Frontier int64
 	Reached           int64 // 0 when the event does not show it
 	Forces, Forced    int64 // as in queue.View, where the event shows them; otherwise 0
+	Permits           int64 // of a semaphore whose permits were changed by this; otherwise 0
 	Deleted           bool
 }
 

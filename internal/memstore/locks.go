@@ -174,13 +174,15 @@ func (q Queue) SetPermits(ctx context.Context, name string, permits int64) error
 		if l.Kind != want.Kind {
 			return struct{}{}, false, &queue.MismatchError{Name: name, Want: want, Have: l.Shape}
 		}
-		was := l.Frontier
+		was := l.Permits
 		l.Reference.SetPermits(permits)
 		l.idleSince, l.calledAt = nil, &now
 		st.put(name, l)
-		if l.Frontier > was {
-			st.emit(waiter.Event{Name: name, Settled: l.Settled, Frontier: l.Frontier})
+		e := waiter.Event{Name: name, Settled: l.Settled, Frontier: l.Frontier}
+		if permits != was {
+			e.Permits = permits
 		}
+		st.emit(e)
 		return struct{}{}, true, nil
 	})
 	return err

@@ -94,14 +94,10 @@ var ofPrimitives = []Mutant{
 	},
 	{
 		"one-lost-alone", "set.go", "the others of a set are kept when one is lost", "losing one is losing all",
-		[]Edit{{`	for _, l := range s.locks {
-		l.lose(LostOther)
+		[]Edit{{`	for _, other := range s.locks {
+		other.lose(LostOther)
 	}
-}
-
-// Names`, `}
-
-// Names`}}, inRoot("TestLosingOneIsLosingAll"),
+`, ``}}, inRoot("TestLosingOneIsLosingAll"),
 	},
 	{
 		"half-a-set-kept", "set.go", "a LockAll that fails keeps what it has", "all or nothing",
@@ -124,7 +120,7 @@ var ofPrimitives = []Mutant{
 	// Fences.
 	{
 		"older-gets-in", "fence/fence.go", "a document admits any token", "a stale write is refused",
-		[]Edit{{`bson.D{{Key: "$lte", Value: f.token}}`, `bson.D{{Key: "$gte", Value: int64(0)}}`}}, integration("TestFenceRefusesOlderTokens"),
+		[]Edit{{`{Key: "$lte", Value: f.token}, noArray`, `{Key: "$gte", Value: int64(0)}, noArray`}}, integration("TestFenceRefusesOlderTokens"),
 	},
 	{
 		"stale-is-silent", "fence/write.go", "a write that a later token refused is no error", "an error and no silence",
