@@ -23,7 +23,7 @@ var ofPrimitives = []Mutant{
 	},
 	{
 		"too-big-waits", "forced.go", "who waits for more units than there are any more goes on waiting", "nobody waits for ever (I7)",
-		[]Edit{{`return c.units > v.Permits && c.num.Hi <= v.Issued`, `return c.units > v.Permits && c.num.Hi > v.Issued`}}, inRoot("TestTooManyUnits"),
+		[]Edit{{`return c.units > v.Permits && c.num.Hi <= v.Issued`, `return c.units > v.Permits && c.num.Hi < 0`}}, inRoot("TestTooManyUnits"),
 	},
 	{
 		"first-units-released", "admit.go", "Release gives back the first units and not the last", "the token stays",
