@@ -99,8 +99,8 @@ func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool
 		defer m.calls.Add(-1)
 	}
 	l, err := m.enter(name, o.ask.shape)
-	if errors.Is(err, ErrMismatch) && m.isManaged(ctx, name, o.ask.shape) {
-		l, err = m.enter(name, o.ask.shape)
+	if errors.Is(err, ErrMismatch) {
+		l, err = m.enterBeside(ctx, name, o.ask.shape)
 	}
 	if err != nil {
 		return nil, err

@@ -3,7 +3,9 @@ package fairlock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/fairlock/fairlock/queue"
 	"github.com/fairlock/fairlock/reaper"
@@ -31,19 +33,40 @@ func (m *Manager) enter(name string, shape queue.Shape) (*line, error) {
 	return l, nil
 }
 
-// isManaged finds out, for a call that names other permits than others of this process, whether the document says that this does not count.
-func (m *Manager) isManaged(ctx context.Context, name string, shape queue.Shape) bool {
-	if shape.Kind != queue.KindSemaphore {
-		return false
+// besidePause is between two attempts of enterBeside.
+const besidePause = 5 * time.Millisecond
+
+// enterBeside is enter for a call that means another shape than calls of this process that are under way. The document says who is wrong: when it is
+// the others, they are being refused, and their line is about to go.
+func (m *Manager) enterBeside(ctx context.Context, name string, shape queue.Shape) (*line, error) {
+	began := m.clock.Now()
+	for {
+		l, err := m.enter(name, shape)
+		if !errors.Is(err, ErrMismatch) {
+			return l, err
+		}
+		v, found, failed := m.queue.View(ctx, name)
+		switch {
+		case ctx.Err() != nil:
+			return nil, &waitError{name: name, waited: m.clock.Now().Sub(began), cause: ctx.Err(), last: err}
+		case failed != nil:
+			return nil, failed
+		case !found:
+			return nil, err // who came first makes it
+		case !v.Agrees(shape):
+			return nil, &queue.MismatchError{Name: name, Want: shape, Have: v.Shape()}
+		}
+		if l := m.lineOf(name); l != nil && v.Managed && l.shape.Kind == v.Kind {
+			l.managed.Store(true)
+			continue
+		}
+		pause := time.NewTimer(besidePause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+		}
 	}
-	v, found, err := m.queue.View(ctx, name)
-	if err != nil || !found || !v.Managed || !v.Agrees(shape) {
-		return false
-	}
-	if l := m.lineOf(name); l != nil {
-		l.managed.Store(true)
-	}
-	return true
 }
 
 // ref adds a reference to a line that has one.

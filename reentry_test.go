@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/memstore"
+	"github.com/fairlock/fairlock/queue"
 )
 
 func TestALockUnderItsOwnContextIsRefused(t *testing.T) {
@@ -63,6 +66,26 @@ func TestSemaphoreUnderItsOwnContext(t *testing.T) {
 		require.NoError(b.t, err)
 		b.unlock(one)
 		b.unlock(two)
+	})
+}
+
+// TestACallThatIsRefusedDoesNotRefuseOthers: two callers of one process mean different kinds, and one of them is right.
+func TestACallThatIsRefusedDoesNotRefuseOthers(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, q := b.proc(), b.proc()
+		held := q.lock("x")
+		gate := memstore.NewGate()
+		remove := p.store.Hook(memstore.Before, memstore.OpEnqueue, gate.Pass)
+		wrong := p.beginAcquire(p.semaphore("x", 3), 1)
+		right := p.begin("x")
+		also := p.beginAcquire(p.semaphore("x", 4), 1)
+		require.Equal(b.t, &queue.MismatchError{Name: "x", Want: queue.Shape{Kind: queue.KindSemaphore, Permits: 4}, Have: queue.Mutex}, also.failed())
+		remove()
+		gate.Open()
+		require.ErrorIs(b.t, wrong.failed(), ErrMismatch)
+		b.unlock(held)
+		b.unlock(right.granted())
+		b.requireIdle("x")
 	})
 }
 
