@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,6 +46,7 @@ func TestReportStopsWhenItsLockIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := fairlocktest.NewServer()
 		first, second := srv.Process(t, nil), srv.Process(t, nil)
+		var mu sync.Mutex // guards pages
 		var pages []string
 		writer := func(name string) func(int64, int) error {
 			return func(_ int64, page int) error {
@@ -52,6 +54,8 @@ func TestReportStopsWhenItsLockIsLost(t *testing.T) {
 					first.Cut() // its database is gone from now on
 				}
 				time.Sleep(time.Minute) // a page takes a minute, which passes at once
+				mu.Lock()
+				defer mu.Unlock()
 				pages = append(pages, fmt.Sprint(name, " ", page))
 				return nil
 			}
