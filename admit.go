@@ -119,19 +119,7 @@ func (l *line) release(c *claim) *settling {
 		return nil // void: given back already
 	}
 	c.from.pass()
-	s := l.settleIdle(r)
-	if !r.gone {
-		if s == nil {
-			s = l.settleManaged(r)
-		}
-		l.admitRun(r)
-		if s == nil {
-			s = l.settleSpare(r)
-		}
-		l.admitLocked()
-	}
-	l.watchLocked()
-	return s
+	return l.freed(r)
 }
 
 // shrink gives back n of the units of a claim that is granted and has more, the last ones, so that its token stays. It returns
@@ -144,15 +132,23 @@ func (l *line) shrink(c *claim, n int64) *settling {
 	if r.gone {
 		return nil // void: given back already
 	}
+	return l.freed(r)
+}
+
+// freed takes in that units of a run are not used any more, and returns the settling of their numbers if it is written now. The caller holds mu.
+func (l *line) freed(r *run) *settling {
 	s := l.settleIdle(r)
-	if s == nil {
-		s = l.settleManaged(r)
+	if !r.gone {
+		if s == nil {
+			s = l.settleManaged(r)
+		}
+		l.admitRun(r)
+		if s == nil {
+			s = l.settleSpare(r)
+		}
+		l.admitLocked()
 	}
-	l.admitRun(r)
-	if s == nil {
-		s = l.settleSpare(r)
-	}
-	l.admitLocked()
+	l.watchLocked()
 	return s
 }
 

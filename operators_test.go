@@ -210,3 +210,116 @@ func TestCampaignWithoutAValue(t *testing.T) {
 		require.NoError(b.t, l.Resign(b.ctx))
 	})
 }
+
+// TestRequestedLate: the line has heard of the request (audit) before the holder asks for the channel.
+func TestRequestedLate(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, q := b.proc(), b.proc()
+		l := p.lock("x")
+		b.withTicket()
+		require.NoError(b.t, q.RequestRelease(b.ctx, "x"))
+		time.Sleep(2 * testTTL) // the audit reads the document
+		asked := l.Requested()
+		time.Sleep(10 * requestPause)
+		select {
+		case <-asked:
+		default:
+			require.Fail(b.t, "the request is never told")
+		}
+		b.unlock(l)
+	})
+}
+
+// TestRequestedSecondHolder: two holders of one semaphore in one process, of whom only one listens at first.
+func TestRequestedSecondHolder(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, q := b.proc(), b.proc()
+		s := p.semaphore("x", 2)
+		one, two := p.beginAcquire(s, 1).granted(), p.beginAcquire(s, 1).granted()
+		first := one.Requested()
+		require.NoError(b.t, q.RequestRelease(b.ctx, "x"))
+		<-first
+		second := two.Requested()
+		time.Sleep(10 * requestPause)
+		select {
+		case <-second:
+		default:
+			require.Fail(b.t, "the other holder is never told")
+		}
+		b.unlock(one)
+		b.unlock(two)
+	})
+}
+
+// TestForceReachesTheNextProcess: with a lock-delay, too, who waits in the process of the forced holder and who waits in another go on at once.
+func TestForceReachesTheNextProcess(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, q := b.proc(func(c *Config) { c.LockDelay = 10 * time.Minute }), b.proc()
+		held := p.lock("x")
+		two := p.begin("x")
+		three := q.begin("x")
+		b.withTicket()
+		require.NoError(b.t, q.ForceUnlock(b.ctx, "x", held.Token(), "hangs"))
+		l := two.grantedIn(testTTL)
+		b.unlock(l)
+		b.unlock(three.granted())
+	})
+}
+
+// TestManagedInOneProcess: after SetPermits what users name does not count.
+func TestManagedInOneProcess(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		s3, s5 := p.semaphore("x", 3), p.semaphore("x", 5)
+		held := p.beginAcquire(s3, 1).granted()
+		require.NoError(b.t, s3.SetPermits(b.ctx, 5))
+		l, err := s5.Acquire(b.ctx, 1)
+		require.NoError(b.t, err)
+		b.unlock(l)
+		b.unlock(held)
+	})
+}
+
+// TestManagedTwoAtOnce: nobody holds, and two calls name different permits at the same time.
+func TestManagedTwoAtOnce(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		s3, s5 := p.semaphore("x", 3), p.semaphore("x", 5)
+		require.NoError(b.t, s3.SetPermits(b.ctx, 4))
+		release := p.store.Hook(memstore.Before, memstore.OpEnqueue, memstore.Fail(1, memstore.ErrNoReply))
+		one := p.beginAcquire(s3, 1)
+		two := p.beginAcquire(s5, 1)
+		time.Sleep(time.Second)
+		release()
+		b.unlock(one.granted())
+		b.unlock(two.granted())
+	})
+}
+
+// TestMaxWaitersOfAnRWLock: the limit is not one of numbers.
+func TestMaxWaitersOfAnRWLock(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc(func(c *Config) { c.MaxWaiters = 100 })
+		rw, err := p.RWLock("x")
+		require.NoError(b.t, err)
+		w, err := rw.Lock(b.ctx)
+		require.NoError(b.t, err)
+		a := b.attempt(func(ctx context.Context) (*Lock, error) { return rw.Lock(ctx) })
+		require.False(b.t, a.over(), "one waits, of 100 who may: %v", a.err)
+		b.unlock(w)
+		b.unlock(a.granted())
+	})
+}
+
+// TestReentryOfASet: a lock of the set under its context.
+func TestReentryOfASet(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		s, err := p.LockAll(b.ctx, []string{"x", "y"})
+		require.NoError(b.t, err)
+		a := b.attempt(func(context.Context) (*Lock, error) { return p.Lock(s.Context(), "x") })
+		require.True(b.t, a.over(), "it waits for itself")
+		require.ErrorIs(b.t, a.failed(), ErrReentrant)
+		require.NoError(b.t, s.Unlock(b.ctx))
+	})
+}

@@ -109,18 +109,12 @@ func (l *line) requestedLocked(q queue.Request) {
 	if q.N <= l.asked.N && !q.At.After(l.asked.At) {
 		return
 	}
-	all := true
+	l.asked = q // admitRun tells those who were admitted then and are granted here later
 	for _, r := range l.runs {
 		for _, c := range r.claims {
-			switch {
-			case c.state == held && (c.num.Hi <= q.UpTo || l.exclusive() && r.Contains(q.UpTo)):
+			if c.state == held && (c.num.Hi <= q.UpTo || l.exclusive() && r.Contains(q.UpTo)) {
 				c.lock.request()
-			case c.state == queued && c.num.Hi <= q.UpTo:
-				all = false // admitted then, and not granted here yet: again with the next news
 			}
 		}
-	}
-	if all {
-		l.asked = q
 	}
 }

@@ -63,7 +63,7 @@ func (c *Collections) arrivePipeline(shape Shape, a Arrival, admit any) mongo.Pi
 		agrees = op("$and", op("$or", agrees, op("$eq", "$managed", true)), op("$lte", a.weight(), "$permits"))
 	}
 	match := op("$and",
-		op("$eq", "$kind", doc{{Key: "$literal", Value: string(shape.Kind)}}),
+		op("$eq", "$kind", literal(string(shape.Kind))),
 		agrees,
 		op("$lte", "$v", int32(SchemaVersion)),
 		op("$not", repeat),
@@ -96,7 +96,7 @@ func (c *Collections) makePipeline(shape Shape) mongo.Pipeline {
 	return mongo.Pipeline{
 		set(
 			orElse("v", int32(SchemaVersion)),
-			orElse("kind", doc{{Key: "$literal", Value: string(shape.Kind)}}),
+			orElse("kind", literal(string(shape.Kind))),
 			orElse("permits", shape.Permits),
 			orElse("issued", baseExpr(c.clusterTime)),
 			orElse("done", bson.A{}),

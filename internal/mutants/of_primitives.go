@@ -72,7 +72,7 @@ var ofPrimitives = []Mutant{
 	},
 	{
 		"request-for-all", "requests.go", "a request reaches holders who came after it", "those who come after are not meant",
-		[]Edit{{`(c.num.Hi <= q.UpTo || l.exclusive() && r.Contains(q.UpTo)):`, `(c.num.Hi <= q.UpTo || l.exclusive()):`}}, inRoot("TestRequestRelease"),
+		[]Edit{{`(c.num.Hi <= q.UpTo || l.exclusive() && r.Contains(q.UpTo)) {`, `(c.num.Hi <= q.UpTo || l.exclusive()) {`}}, inRoot("TestRequestRelease"),
 	},
 
 	// The lock-delay.

@@ -230,22 +230,7 @@ func (r *planner) jobs() {
 			Hold: r.between(0, pick(r, 5*time.Millisecond, 50*time.Millisecond, 300*time.Millisecond)),
 			Step: r.between(20*time.Millisecond, 400*time.Millisecond),
 		}
-		if r.chance(long) {
-			j.Hold = r.between(300*time.Millisecond, 4*time.Second)
-		}
-		if r.chance(0.3) {
-			j.At = r.between(60*time.Millisecond, r.p.Window)
-		}
-		if r.chance(0.15) {
-			j.Cancel = r.between(time.Microsecond, 2*time.Second)
-		}
-		if r.chance(0.1) {
-			j.MaxWait = r.between(time.Millisecond, 2*time.Second)
-		}
-		if r.chance(0.1) {
-			j.MaxHold = r.between(time.Millisecond, time.Second)
-		}
-		j.Hasty, j.Careless = r.chance(0.1), r.chance(0.3)
+		r.vary(&j, long)
 		r.p.Jobs = append(r.p.Jobs, j)
 	}
 }
@@ -342,4 +327,24 @@ func (r *planner) boundJumps() {
 			room[f.Slot] -= f.For
 		}
 	}
+}
+
+// vary draws what makes a job unlike others: a long hold with probability long, another time, how its call may end.
+func (r *planner) vary(j *Job, long float64) {
+	if r.chance(long) {
+		j.Hold = r.between(300*time.Millisecond, 4*time.Second)
+	}
+	if r.chance(0.3) {
+		j.At = r.between(60*time.Millisecond, r.p.Window)
+	}
+	if r.chance(0.15) {
+		j.Cancel = r.between(time.Microsecond, 2*time.Second)
+	}
+	if r.chance(0.1) {
+		j.MaxWait = r.between(time.Millisecond, 2*time.Second)
+	}
+	if r.chance(0.1) {
+		j.MaxHold = r.between(time.Millisecond, time.Second)
+	}
+	j.Hasty, j.Careless = r.chance(0.1), r.chance(0.3)
 }
