@@ -117,6 +117,9 @@ func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool
 		l.ask()
 	}
 	l.mu.Unlock()
+	if o.inLine != nil {
+		o.inLine() // outside the mutex: it is a user's
+	}
 
 	var limit <-chan time.Time
 	if o.maxWait > 0 && !try {

@@ -17,6 +17,7 @@ type options struct {
 	named   bool            // label was given, and may be empty
 	maxWait time.Duration   // 0: no limit but the caller's context
 	maxHold time.Duration   // 0: no limit
+	inLine  func()          // nil: nobody asks
 	parent  context.Context // of the call, for its values
 	ask     demand
 }
@@ -51,6 +52,20 @@ func MaxHold(d time.Duration) Option {
 			return invalidOption("MaxHold", d, "must be positive")
 		}
 		o.maxHold = d
+		return nil
+	}
+}
+
+// InLine calls f once the call has its place among the calls of this manager: whatever is asked of the same manager for the same lock after f was
+// called stands behind it. It is for those who start calls in goroutines of their own and promise their users an order; between
+// processes the order is that of the database, which f does not wait for. f is called at most once for each lock, by the goroutine of the call, and not when the call
+// is refused before. It must not block.
+func InLine(f func()) Option {
+	return func(o *options) error {
+		if f == nil {
+			return invalidOption("InLine", "nil", "must be a function")
+		}
+		o.inLine = f
 		return nil
 	}
 }
