@@ -1,0 +1,106 @@
+package gateway
+
+import (
+	"context"
+	"log"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// peer is the other end of a connection, as requests find it in their context.
+type peer struct {
+	conn *net.TCPConn
+
+	mu      sync.Mutex    // guards timeout
+	timeout time.Duration // 0: that of the system
+}
+
+type peerKey struct{}
+
+// withPeer is http.Server.ConnContext.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	for {
+		switch in := c.(type) {
+		case *net.TCPConn:
+			return context.WithValue(ctx, peerKey{}, &peer{conn: in})
+		case interface{ NetConn() net.Conn }: // of TLS, and ours
+			c = in.NetConn()
+		default:
+			return ctx
+		}
+	}
+}
+
+// notice makes the connection of a request break when what is written to it is not acknowledged within d. A connection that several streams share
+// keeps the shortest. Where the system cannot do that, a peer that vanishes without a word is noticed as late as the system does.
+func notice(ctx context.Context, d time.Duration) {
+	p, _ := ctx.Value(peerKey{}).(*peer)
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timeout == 0 || d < p.timeout {
+		p.timeout = d
+		setUserTimeout(p.conn, d)
+	}
+}
+
+// limited is a listener with a bound on its connections.
+type limited struct {
+	net.Listener
+	slots  chan struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+func limitConns(ln net.Listener, n int) net.Listener {
+	return &limited{Listener: ln, slots: make(chan struct{}, n), closed: make(chan struct{})}
+}
+
+// Accept waits for a free slot first: what is not accepted waits in the system's queue, and is refused by the system when that is full.
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &slotted{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+func (l *limited) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// slotted is a connection that has a slot.
+type slotted struct {
+	net.Conn
+	free func()
+}
+
+func (c *slotted) Close() error {
+	defer c.free()
+	return c.Conn.Close()
+}
+
+// NetConn is the connection beneath, as of tls.Conn.
+func (c *slotted) NetConn() net.Conn { return c.Conn }
+
+// quietLog passes on what net/http says of connections. It says much of what clients do, which is no trouble of the gateway's.
+func quietLog(l *slog.Logger) *log.Logger { return log.New(httpLog{l}, "", 0) }
+
+type httpLog struct{ l *slog.Logger }
+
+func (w httpLog) Write(p []byte) (int, error) {
+	w.l.Debug("fairlock: gateway: http", "said", strings.TrimSpace(string(p)))
+	return len(p), nil
+}

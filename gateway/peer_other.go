@@ -1,0 +1,10 @@
+//go:build !linux
+
+package gateway
+
+import (
+	"net"
+	"time"
+)
+
+func setUserTimeout(*net.TCPConn, time.Duration) {}

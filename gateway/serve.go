@@ -1,0 +1,171 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// withLease calls f with the lease that a request is about.
+func (s *Server) withLease(w http.ResponseWriter, r *http.Request, who *Client, f func(*lease)) {
+	key := leaseKey{who, r.PathValue("id")}
+	p := checkID(key.id)
+	if p == nil {
+		_, p = query(r)
+	}
+	if p == nil {
+		p = noBody(w, r)
+	}
+	var l *lease
+	if p == nil {
+		l, p = s.lease(key, nil)
+	}
+	if p != nil {
+		p.write(w)
+		return
+	}
+	f(l)
+}
+
+// acquire takes a place in line, or finds the one that an earlier request took, and waits for what becomes of it.
+func (s *Server) acquire(w http.ResponseWriter, r *http.Request, who *Client) {
+	l, poll, p := s.acquired(w, r, who)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	if accepts(r) {
+		s.stream(w, r, l)
+		return
+	}
+	s.poll(w, r, l, poll)
+}
+
+func (s *Server) acquired(w http.ResponseWriter, r *http.Request, who *Client) (*lease, time.Duration, *problem) {
+	key := leaseKey{who, r.PathValue("id")}
+	if p := checkID(key.id); p != nil {
+		return nil, 0, p
+	}
+	q, p := query(r, "waitMs")
+	if p != nil {
+		return nil, 0, p
+	}
+	poll, p := pollOf(q)
+	if p != nil {
+		return nil, 0, p
+	}
+	a, p := s.readAsk(w, r)
+	if p != nil {
+		return nil, 0, p
+	}
+	l, p := s.lease(key, &a)
+	if p != nil {
+		return nil, 0, p
+	}
+	<-l.placed // soon: it is called without a wait for anything outside this process
+	return l, poll, nil
+}
+
+// poll answers when the lease no longer waits, or when the time of the poll is over.
+func (s *Server) poll(w http.ResponseWriter, r *http.Request, l *lease, d time.Duration) {
+	if p := s.listen(); p != nil {
+		p.write(w)
+		return
+	}
+	defer s.listened()
+	l.attach()
+	gone := s.await(r.Context(), l, d)
+	l.detach(gone)
+	if gone {
+		return // nobody to answer
+	}
+	switch v, state, _ := l.look(); state {
+	case waiting:
+		writeJSON(w, http.StatusAccepted, "application/json", v)
+	case held:
+		writeJSON(w, http.StatusOK, "application/json", v)
+	default:
+		l.over().write(w)
+	}
+}
+
+// await returns when the lease no longer waits, when d has passed, or when the client is gone, which it reports.
+func (s *Server) await(ctx context.Context, l *lease, d time.Duration) (gone bool) {
+	limit := time.NewTimer(d)
+	defer limit.Stop()
+	for {
+		_, state, changed := l.look()
+		if state != waiting {
+			return false
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			return false
+		case <-ctx.Done():
+			return true
+		}
+	}
+}
+
+// get shows a lease. It is not heard of by that.
+func (s *Server) get(w http.ResponseWriter, r *http.Request, who *Client) {
+	s.withLease(w, r, who, func(l *lease) {
+		v, _, _ := l.look()
+		writeJSON(w, http.StatusOK, "application/json", v)
+	})
+}
+
+func (s *Server) heartbeat(w http.ResponseWriter, r *http.Request, who *Client) {
+	s.withLease(w, r, who, func(l *lease) {
+		l.heartbeat()
+		v, state, _ := l.look()
+		if state != waiting && state != held {
+			l.over().write(w)
+			return
+		}
+		writeJSON(w, http.StatusOK, "application/json", v)
+	})
+}
+
+// confirmLimit bounds how long a release waits for the database.
+const confirmLimit = 10 * time.Second
+
+// release ends a lease. The answer waits until a majority of the database has it.
+func (s *Server) release(w http.ResponseWriter, r *http.Request, who *Client) {
+	s.withLease(w, r, who, func(l *lease) {
+		l.withdraw()
+		ctx, cancel := context.WithTimeout(r.Context(), confirmLimit)
+		defer cancel()
+		for {
+			v, state, changed := l.look()
+			switch {
+			case state == lost:
+				l.stopped()
+				l.over().write(w)
+				return
+			case state.final():
+				writeJSON(w, http.StatusOK, "application/json", v)
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				writeJSON(w, http.StatusAccepted, "application/json", v)
+				return
+			}
+		}
+	})
+}
+
+// health says whether the gateway takes leases.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request, _ *Client) {
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		closing().write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ok"})
+}

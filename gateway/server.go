@@ -1,0 +1,235 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlock/fairlock"
+)
+
+// Server is a gateway. It is safe for concurrent use.
+type Server struct {
+	cfg     Config
+	m       *fairlock.Manager
+	keys    *keyring
+	cross   *http.CrossOriginProtection
+	feed    *feed
+	http    *http.Server
+	began   time.Time
+	base    context.Context // parent of all that leases do; ends at the end of Close
+	baseEnd context.CancelFunc
+	leases  sync.WaitGroup // goroutines of leases
+	telling sync.Once
+	told    chan struct{} // closed when clients that listen have been told that the gateway closes, or have had the time to be
+	ending  chan struct{} // closed when Close begins
+	quiet   chan struct{} // closed when after that nobody listens any more
+
+	waits, holds atomic.Int64 // leases in the states; releasing is a hold
+
+	mu        sync.Mutex // guards all below; taken after lease.mu
+	all       map[leaseKey]*lease
+	live      int            // of them not over
+	grants    map[grant]bool // of leases in all that were granted: whether they hold now
+	retired   []retired      // of them over, oldest first
+	listening int            // polls and event streams
+	closed    bool
+}
+
+// grant is a place that was admitted.
+type grant struct {
+	name  string
+	token int64
+}
+
+// retired is a lease that is over, and since when.
+type retired struct {
+	lease *lease
+	at    time.Time
+}
+
+// keepOver is how long a lease that is over is kept.
+const keepOver = time.Minute
+
+// New returns a gateway to the manager's locks. The manager stays the caller's, who closes it after the gateway.
+func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
+	full, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: full, m: m, keys: newKeyring(full.Clients), cross: http.NewCrossOriginProtection(), began: time.Now(),
+		told: make(chan struct{}), ending: make(chan struct{}), quiet: make(chan struct{}), all: map[leaseKey]*lease{}, grants: map[grant]bool{},
+	}
+	s.base, s.baseEnd = context.WithCancel(context.Background())
+	s.feed = newFeed(s)
+	s.http = &http.Server{
+		Handler: s, TLSConfig: full.TLS, ConnContext: withPeer,
+		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: quietLog(full.Logger),
+	}
+	return s, nil
+}
+
+// Serve answers what comes on the listener, until Close. It closes the listener. It returns nil after Close.
+func (s *Server) Serve(ln net.Listener) error {
+	ln = limitConns(ln, s.cfg.MaxConns)
+	var err error
+	if s.cfg.TLS != nil {
+		err = s.http.ServeTLS(ln, "", "")
+	} else {
+		err = s.http.Serve(ln)
+	}
+	if err == http.ErrServerClosed {
+		return nil
+	}
+	return err
+}
+
+// lease finds the lease of an id, or makes it when ask is not nil. A lease that is made anew has its goroutine.
+func (s *Server) lease(key leaseKey, a *ask) (*lease, *problem) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetLocked(time.Now())
+	if l := s.all[key]; l != nil {
+		if a != nil && l.ask != *a {
+			return nil, refusal(http.StatusConflict, "conflict", "lease id "+quoted(key.id)+" is another request's: an id is for one acquisition, and its repetitions say the same")
+		}
+		return l, nil
+	}
+	switch {
+	case a == nil:
+		return nil, refusal(http.StatusNotFound, "not-found", "there is no lease "+quoted(key.id)+" of yours, or it has been over for a minute")
+	case s.closed:
+		return nil, closing()
+	case s.live >= s.cfg.MaxLeases:
+		p := refusal(http.StatusServiceUnavailable, "full", "the gateway has as many leases as it may")
+		p.retry = time.Second
+		return nil, p
+	}
+	l := newLease(s, key, *a)
+	s.all[key] = l
+	s.live++
+	s.waits.Add(1)
+	s.leases.Go(l.run)
+	return l, nil
+}
+
+// note notes whether a granted lease holds.
+func (s *Server) note(name string, token int64, holds bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grants[grant{name, token}] = holds
+}
+
+// retire keeps a lease that is over for a while. It is called once for each, by moveLocked, after note.
+func (s *Server) retire(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.live--
+	s.retired = append(s.retired, retired{l, now})
+	s.forgetLocked(now)
+}
+
+// forgetLocked drops leases that have been over for long, or are too many. The caller holds mu.
+func (s *Server) forgetLocked(now time.Time) {
+	n := 0
+	for _, r := range s.retired {
+		if len(s.retired)-n <= s.cfg.MaxLeases && now.Sub(r.at) < keepOver {
+			break
+		}
+		delete(s.all, r.lease.key)
+		delete(s.grants, grant{r.lease.ask.name, r.lease.token}) // of one that was never granted: nothing
+		n++
+	}
+	clear(s.retired[:n]) // for the collector
+	s.retired = s.retired[n:]
+}
+
+// listen counts a request that waits for what happens to a lease, until it has ended. It is refused when the gateway closes.
+func (s *Server) listen() *problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return closing()
+	}
+	s.listening++
+	return nil
+}
+
+// listened ends listen.
+func (s *Server) listened() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listening--
+	if s.closed && s.listening == 0 {
+		close(s.quiet)
+	}
+}
+
+// shut refuses what is new from now on, and returns the leases that are not over.
+func (s *Server) shut() (live []*lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.ending)
+		if s.listening == 0 {
+			close(s.quiet)
+		}
+	}
+	for _, l := range s.all {
+		live = append(live, l)
+	}
+	return live
+}
+
+// tellLimit bounds how long a hand-over at the end waits for clients to be told.
+const tellLimit = 500 * time.Millisecond
+
+// Close tells every client, hands every lock on, and ends Serve. It returns when all is done, or with ctx's error when that ends
+// first; what is left then is given back by the manager's Close. It may be repeated.
+func (s *Server) Close(ctx context.Context) error {
+	live := s.shut()
+	// Those who wait first: they shall not get what those who hold leave.
+	for _, of := range []state{waiting, held} {
+		for _, l := range live {
+			l.endFrom(of, isClosing)
+		}
+	}
+	s.telling.Do(func() {
+		limit := time.NewTimer(tellLimit)
+		defer limit.Stop()
+		select {
+		case <-s.quiet:
+		case <-limit.C:
+		case <-ctx.Done():
+		}
+		close(s.told)
+	})
+	s.feed.close()
+	done := make(chan struct{})
+	go func() {
+		s.leases.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	s.baseEnd()
+	<-done
+	// Answers that say that it is over are under way, no others.
+	last, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if s.http.Shutdown(last) != nil {
+		_ = s.http.Close()
+	}
+	return err
+}
