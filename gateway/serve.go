@@ -158,7 +158,7 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request, who *Client) {
 	})
 }
 
-// health says whether the gateway takes leases.
+// health says whether the gateway takes leases, and whether it asks for tokens.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request, _ *Client) {
 	s.mu.Lock()
 	closed := s.closed
@@ -167,5 +167,5 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request, _ *Client) {
 		closing().write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, "application/json", map[string]string{"status": "ok"})
+	writeJSON(w, http.StatusOK, "application/json", map[string]any{"status": "ok", "tokens": !s.cfg.Anonymous})
 }

@@ -33,7 +33,7 @@ const exitTable = `Exit codes:
   0      success; "run": the command's own code, whatever it is, unless one below applies
   3      "status NAME": there is no such lock
   64     wrong usage: nothing was done
-  69     MongoDB cannot be reached or used; "dev": cannot be started
+  69     MongoDB cannot be reached or used; "dev", "serve": cannot be started
   75     "run": the lock is busy (--no-wait) or was not granted in time (--wait); -E changes it
   76     "run": the lock was lost and the command was ended, even if it then exited with 0
   125    fairlock itself failed

@@ -9,7 +9,7 @@ import (
 
 // commands lists the subcommands. Each is made in a file of its own name.
 func commands() []*cobra.Command {
-	return []*cobra.Command{newDevCmd(), newSetupCmd(), newRunCmd(), newStatusCmd(), newDemoCmd()}
+	return []*cobra.Command{newDevCmd(), newSetupCmd(), newRunCmd(), newServeCmd(), newStatusCmd(), newDemoCmd()}
 }
 
 func newRootCmd() *cobra.Command {

@@ -37,11 +37,17 @@
   async function connect(wait) {
     const abort = new AbortController();
     const headers = { Accept: "text/event-stream" };
-    const token = sessionStorage.getItem(store);
+    let token = sessionStorage.getItem(store);
+    if (!token && (await (await fetch("/healthz", { cache: "no-store", signal: abort.signal })).json()).tokens) {
+      await ask("");
+      token = sessionStorage.getItem(store);
+      say("connecting", "Connecting");
+    }
     if (token) headers.Authorization = "Bearer " + token;
     const answer = await fetch("/v1/watch", { headers, cache: "no-store", signal: abort.signal });
     if (answer.status === 401) {
-      await ask(token ? "The token is nobody's." : "");
+      sessionStorage.removeItem(store);
+      await ask("The token is nobody's.");
       again = 0;
       return 0;
     }

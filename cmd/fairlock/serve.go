@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/gateway"
+)
+
+const serveLong = `serve lets programs take locks over HTTP: PUT /v1/leases/ID takes a place in line and waits for the lock, by a long
+poll or a stream of events, heartbeats or an open stream keep it, DELETE gives it back. docs/gateway.md is the guide,
+/openapi.yaml the description, and / a page that shows who holds and who waits.
+
+It prints its address, alone, on standard output when it is ready, and stays until it gets SIGINT (Ctrl-C), SIGTERM or
+SIGHUP. Then it tells every client and hands every lock on, which takes less than two seconds.
+
+The file of --token-file has a client on each line: its name, its token (16 characters or more, sent as "Authorization:
+Bearer TOKEN"), and "read" if it may only look at queues. Without it everybody is let in, which is refused where
+others than this machine can connect unless --no-auth says that it is meant.
+
+`
+
+func newServeCmd() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve [flags]",
+		Short: "Serve locks over HTTP, to programs in any language",
+		Long:  serveLong + exitTable,
+		Example: "  fairlock serve                                              # on loopback, for everybody on this machine\n" +
+			"  fairlock serve --listen :8420 --token-file tokens --tls-cert cert.pem --tls-key key.pem\n" +
+			"  curl -X PUT -H 'Content-Type: application/json' -d '{\"name\":\"job\"}' http://127.0.0.1:8420/v1/leases/$(uuidgen)",
+		Args:                  noArgs,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := f.check(cmd)
+			if err != nil {
+				return err
+			}
+			return serve(cmd, &f, cfg)
+		},
+	}
+	f.define(cmd)
+	return cmd
+}
+
+// handOverLimit is how long the gateway may take to tell its clients and to hand locks on.
+const handOverLimit = 2 * time.Second
+
+func serve(cmd *cobra.Command, f *serveFlags, cfg *gateway.Config) error {
+	ctx, sig, stop := untilSignal(cmd.Context())
+	defer stop()
+	tell := func(format string, args ...any) { _, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+
+	// Before MongoDB is looked for, so that an address in use is told at once.
+	ln, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return exitf(exitUnavailable, "cannot listen: %w", err)
+	}
+	defer func() { _ = ln.Close() }()
+	m, err := sharedOf(cmd).open(ctx, fairlock.Config{TTL: f.ttl, MaxWaiters: f.maxWaiters})
+	if err != nil {
+		if sig() != 0 {
+			return signalled(sig())
+		}
+		return err
+	}
+	s, err := gateway.New(m.Manager, cfg)
+	if err != nil {
+		return errors.Join(usagef(cmd, "%w", err), m.close(ctx))
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	f.warn(tell)
+	tell("the gateway is ready; its page is at that address. Ctrl-C ends it")
+	_, failed := fmt.Fprintln(cmd.OutOrStdout(), f.url(ln.Addr()))
+	if failed == nil {
+		// Nothing has failed when it ends by a signal: that is how it is meant to end.
+		select {
+		case <-ctx.Done():
+		case failed = <-served:
+			served <- nil
+		}
+	}
+	if err := errors.Join(failed, shut(ctx, s, m), <-served); err != nil {
+		return exitf(exitInternal, "%w", err)
+	}
+	tell("stopped")
+	return nil
+}
+
+// shut ends the gateway and then the manager, which gives back what is left.
+func shut(ctx context.Context, s *gateway.Server, m *opened) error {
+	ctx = context.WithoutCancel(ctx)
+	within, cancel := context.WithTimeout(ctx, handOverLimit)
+	defer cancel()
+	err := s.Close(within)
+	ctx, cancel = context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	return errors.Join(err, m.close(ctx))
+}
