@@ -66,6 +66,10 @@ replay: ## print what happens in one schedule: SEED=17, of old ones PLAIN=1
 faults: ## break real servers and processes under load, once in each way, at most 20 minutes: ROW=kill-holder
 	cd integration/faults && $(GO) vet ./... && $(GO) test -p 1 -count=1 -timeout 40m -run '$(if $(ROW),TestRows/$(ROW)$$,.)' ./...
 
+.PHONY: browser
+browser: ## test the gateway's status page in Chromium, which apt-get fetches if need be
+	cd integration/browser && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
+
 .PHONY: soak
 soak: ## break them many times, with figures; goes on where it was ended: SOAKFLAGS="-runs 100 -length 60s -rows kill-holder"
 	cd integration/faults && $(GO) run ./cmd/soak $(SOAKFLAGS)

@@ -118,7 +118,10 @@
     const el = $("state");
     if (el.textContent !== text) el.textContent = text;
     el.dataset.state = state;
-    document.body.classList.toggle("stale", state === "down");
+    const old = snapshot !== null && state !== "live";
+    if (old === document.body.classList.contains("stale")) return;
+    document.body.classList.toggle("stale", old);
+    trouble();
   }
 
   function take(next) {
@@ -131,13 +134,12 @@
 
   function draw() {
     if (!snapshot) return;
-    const { gateway, locks, more = 0, idle, trouble } = snapshot;
+    const { gateway, locks, more = 0, idle } = snapshot;
     set($("busy"), String(locks.length + more));
     set($("waiting"), String(locks.reduce((n, q) => n + q.waiting, 0)) + (more ? "+" : ""));
     set($("idle"), String(idle));
     set($("gateway"), `${gateway.held} held, ${gateway.waiting} in line`);
-    $("trouble").hidden = !trouble;
-    set($("trouble"), trouble ? "The database cannot be read, what is shown is old: " + trouble : "");
+    trouble();
     const shown = locks.filter(matches);
     keyed($("locks"), shown, (q) => q.name, "lock", drawLock);
     $("none").hidden = shown.length > 0;
@@ -145,6 +147,15 @@
     $("more").hidden = more === 0;
     set($("more"), `${more} more locks are in use, with shorter queues.`);
     tick();
+  }
+
+  // trouble says why what is shown is old, if it is.
+  function trouble() {
+    let why = "";
+    if (document.body.classList.contains("stale")) why = "The gateway does not answer: what is shown was so when it last did.";
+    else if (snapshot?.trouble) why = "The database cannot be read, what is shown is old: " + snapshot.trouble;
+    $("trouble").hidden = !why;
+    set($("trouble"), why);
   }
 
   function matches(q) {
