@@ -17,7 +17,7 @@ type Config struct {
 	// Clients are those who may use the gateway, each with a token. See [ReadClients].
 	Clients []Client
 
-	// Heartbeat is the heartbeat time of leases that name none. From 2 s to 10 min. Defaults to 10 s.
+	// Heartbeat is the heartbeat time of leases that name none. From 3 s to 10 min. Defaults to 10 s.
 	Heartbeat time.Duration
 
 	// LocalOnly refuses requests that name the gateway otherwise than localhost or by an address: a web page that has its own name lead here is
@@ -41,7 +41,7 @@ type Config struct {
 }
 
 const (
-	minHeartbeat = 2 * time.Second
+	minHeartbeat = 3 * time.Second
 	maxHeartbeat = 10 * time.Minute
 )
 

@@ -178,8 +178,8 @@ func TestConfigIsChecked(t *testing.T) {
 	}{
 		{nil, "Config.Clients is empty: must have a client, or Anonymous must be set"},
 		{&Config{Anonymous: true, Clients: []Client{{Name: "a", Token: aliceToken}}}, "Config.Anonymous is true: must not be set beside 1 clients"},
-		{&Config{Anonymous: true, Heartbeat: time.Second}, "Config.Heartbeat is 1s: must be from 2s to 10m0s"},
-		{&Config{Anonymous: true, Heartbeat: time.Hour}, "Config.Heartbeat is 1h0m0s: must be from 2s to 10m0s"},
+		{&Config{Anonymous: true, Heartbeat: time.Second}, "Config.Heartbeat is 1s: must be from 3s to 10m0s"},
+		{&Config{Anonymous: true, Heartbeat: time.Hour}, "Config.Heartbeat is 1h0m0s: must be from 3s to 10m0s"},
 		{&Config{Anonymous: true, MaxConns: -1}, "Config.MaxConns is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxLeases: -1}, "Config.MaxLeases is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxWatchers: -1}, "Config.MaxWatchers is -1: must not be negative"},

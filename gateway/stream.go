@@ -80,8 +80,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, l *lease) {
 	defer l.endStream()
 	keeps := !l.ask.heartbeatOnly
 	if keeps {
-		every := l.ask.heartbeat / 4
-		notice(r.Context(), every)
+		notice(r.Context(), l.ask.heartbeat/4)
 		l.attach()
 	} else {
 		l.heartbeat()

@@ -33,7 +33,7 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "file with the certificate, PEM; it and the key are read again when they change")
 	fl.StringVar(&f.tlsKey, "tls-key", "", "file with its key, PEM")
 	fl.DurationVar(&f.ttl, "ttl", 30*time.Second, "lease of the gateway, 1s to 1h: how long all its clients' locks stay when it is killed")
-	fl.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "heartbeat time of clients that name none, 2s to 10m")
+	fl.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "heartbeat time of clients that name none, 3s to 10m")
 	fl.IntVar(&f.maxLeases, "max-leases", 10_000, "how many may wait and hold at one time")
 	fl.IntVar(&f.maxWaiters, "max-waiters", 0, "how many may wait for one lock, those of others included (default no limit)")
 	fl.IntVar(&f.maxConns, "max-conns", 20_000, "how many may be connected at one time")
@@ -52,8 +52,8 @@ func (f *serveFlags) check(cmd *cobra.Command) (*gateway.Config, error) {
 	switch {
 	case f.ttl < time.Second || f.ttl > time.Hour:
 		return bad("--ttl is %v: must be from 1s to 1h", f.ttl)
-	case f.heartbeat < 2*time.Second || f.heartbeat > 10*time.Minute:
-		return bad("--heartbeat is %v: must be from 2s to 10m", f.heartbeat)
+	case f.heartbeat < 3*time.Second || f.heartbeat > 10*time.Minute:
+		return bad("--heartbeat is %v: must be from 3s to 10m", f.heartbeat)
 	case f.maxLeases < 1:
 		return bad("--max-leases is %d: must be positive", f.maxLeases)
 	case f.maxWaiters < 0:
