@@ -57,6 +57,9 @@ func TestSilentPeer(t *testing.T) {
 	next := dial(nil).stream("b", x)
 	require.Equal(t, "waiting", next.next().name)
 
+	for range 5 { // longer than the request itself keeps it alive
+		require.Equal(t, "held", holder.next().name)
+	}
 	deaf(t, conn)
 	began := time.Now()
 	require.Equal(t, "held", next.next().name)

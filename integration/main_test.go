@@ -22,6 +22,9 @@ import (
 // sharedURI is the replica set that tests share.
 var sharedURI string
 
+// binDir is a folder for what tests build once.
+var binDir string
+
 func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) != "" {
 		workerMain()
@@ -39,6 +42,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	sharedURI = uri
+	if binDir, err = os.MkdirTemp("", "fairlock-integration-"); err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(binDir) }()
 	code := m.Run()
 	if set != nil {
 		if err := set.Stop(ctx); err != nil {
