@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -326,4 +327,37 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 	_, err = fmt.Sscan(fields[11]+" "+fields[12], &user, &system)
 	require.NoError(t, err)
 	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// TestGatewayGuide runs the commands of docs/gateway.md as they stand there, on a port of their own.
+func TestGatewayGuide(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../docs/gateway.md")
+	require.NoError(t, err)
+	walk, _, found := strings.Cut(string(guide), "\n## Requests\n")
+	require.True(t, found)
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(walk, -1)
+	require.Len(t, blocks, 5)
+	b := newBed(t)
+	g := b.serve(t, "127.0.0.1:0")
+	script := "set -eu\n"
+	for _, block := range blocks[1:] { // the first starts the gateway
+		script += block[1]
+	}
+	// The stream shall have come to its grant before it is ended.
+	script += `
+until curl -sS http://127.0.0.1:8420/v1/leases/my-lease-0002 | grep -q '"held"'; do sleep 0.05; done
+curl -sS -X DELETE http://127.0.0.1:8420/v1/leases/my-lease-0002
+wait
+`
+	cmd := exec.CommandContext(withLimit(t), "sh", "-c", strings.ReplaceAll(script, "http://127.0.0.1:8420", g.url))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, want := range []string{
+		`"id":"my-lease-0001","name":"invoices","kind":"mutex","state":"held"`, `"heartbeatMs":10000}`,
+		"event: held", "event: released", `"state":"released"`, `"name":"invoices"`, `{"locks":[{`,
+	} {
+		require.Contains(t, string(out), want, "%s", out)
+	}
+	require.Zero(t, g.end(syscall.SIGTERM))
 }
