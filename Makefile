@@ -42,6 +42,10 @@ race: ## repeat tests under the race detector: PKG=./queue RUN=TestX COUNT=20
 bench: ## measure fairlock against the floor, at most 5 minutes: BENCHFLAGS="-only processes -sizes 2,8"
 	cd bench && $(GO) run ./cmd/bench $(BENCHFLAGS)
 
+.PHONY: bench-gateway
+bench-gateway: ## measure hand-offs through the HTTP gateway with 2,000 clients in line, about 2 minutes: BENCHFLAGS="-waiters 200"
+	cd bench && $(GO) run ./cmd/bench-gateway $(BENCHFLAGS)
+
 .PHONY: bench-test
 bench-test: ## vet and test the harness of the benchmarks (the tests of other locks' servers: cd bench && go test ./peers/...)
 	cd bench && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m . ./contend ./run ./stats ./report ./recipes ./fair
