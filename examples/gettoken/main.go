@@ -131,7 +131,8 @@ func run(ctx context.Context, listen string, slow time.Duration) error {
 		log.Print("refresh")
 		select {
 		case <-time.After(slow):
-			return token{rand.Text(), time.Now().Add(time.Minute)}, nil
+			// In the precision of the database, so that all are told the same.
+			return token{rand.Text(), time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond)}, nil
 		case <-ctx.Done():
 			return token{}, context.Cause(ctx)
 		}

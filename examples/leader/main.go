@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"os"
 	"os/signal"
@@ -68,7 +69,7 @@ func main() {
 	who, _ := os.Hostname()
 	err = stand(ctx, m, who, func(ctx context.Context, term int64) error {
 		for {
-			log.Print("leading, term ", term) // give term to what the job writes to, see package fence
+			fmt.Println("leading, term", term) // give term to what the job writes to, see package fence
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
