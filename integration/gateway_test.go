@@ -170,7 +170,7 @@ func TestGatewayRestart(t *testing.T) {
 	client := newHTTP(t)
 	one, two := b.serve(t, "127.0.0.1:0"), b.serve(t, "127.0.0.1:0")
 	other := b.manager(fairlock.Config{})
-	const locks, each = 10, 20
+	const locks, each = 10, 200
 	name := func(i int) string { return fmt.Sprint("lock ", i) }
 	var holders, inLine []<-chan httpEvent
 	last := map[int]int64{}
@@ -231,6 +231,7 @@ func TestGatewayRestart(t *testing.T) {
 		require.Equal(t, "left", ev.lease.State)
 		require.Less(t, ev.at.Sub(began), 2*time.Second)
 	}
+	t.Logf("ended after %v", ended)
 	require.Less(t, ended, 5*time.Second)
 
 	again := b.serve(t, addr)
