@@ -54,6 +54,8 @@ func TestWatch(t *testing.T) {
 		s = w.snap()
 		require.LessOrEqual(t, time.Since(began), 500*time.Millisecond)
 		require.Len(t, s.Locks[0].Waiters, 2)
+		require.Len(t, s.Locks[0].Holders, 1)
+		require.Equal(t, c.look("w0").Token, s.Locks[0].Holders[0].Token)
 		require.Len(t, later.snap().Locks[0].Waiters, 2)
 
 		// Nothing changes: it comes again now and then, for clocks.

@@ -1,0 +1,106 @@
+package mutants
+
+func inGateway(test string) Catch { return Catch{Pkg: "gateway", Test: test} }
+
+var ofGateway = []Mutant{
+	{
+		"gw-vanished-holds-on", "gateway/lease.go", "a holder that is not heard of keeps its lock", "a client that vanishes delays the next by its heartbeat time only",
+		[]Edit{{`	case held:
+		l.moveLocked(lost, why)
+	}`, `	case held:
+		if why == isClosing {
+			l.moveLocked(lost, why)
+		}
+	}`}}, Catch{Pkg: "gateway", Test: "TestHeartbeat", Says: "test hangs"},
+	},
+	{
+		"gw-looking-counts", "gateway/serve.go", "GET keeps a lease alive", "a page that looks is not the client",
+		[]Edit{{`		v, _, _ := l.look()
+		writeJSON(w, http.StatusOK`, `		l.heartbeat()
+		v, _, _ := l.look()
+		writeJSON(w, http.StatusOK`}}, inGateway("TestHeartbeat"),
+	},
+	{
+		"gw-broken-is-heard", "gateway/lease.go", "a stream that broke counts as heard of at that moment", "it may have been dead for half a heartbeat time",
+		[]Edit{{`		ago = l.ask.heartbeat / 2
+`, `		ago = 0
+`}}, inGateway("TestStreamKeeps"),
+	},
+	{
+		"gw-heartbeats-only-ignored", "gateway/stream.go", "a stream keeps a lease that wants heartbeats only", "renew is heartbeat",
+		[]Edit{{`keeps := !l.ask.heartbeatOnly`, `keeps := true`}}, Catch{Pkg: "gateway", Test: "TestStreamThatDoesNotKeep", Says: "test hangs"},
+	},
+	{
+		"gw-promises-too-much", "gateway/lease.go", "leftMs is twice the heartbeat time", "within leftMs of its request a client is sure to hold",
+		[]Edit{{`	return time.Until(l.deadline) - slack`, `	return 2*time.Until(l.deadline) - slack`}}, inGateway("TestHoldAndRelease"),
+	},
+	{
+		"gw-promises-beyond-the-lock", "gateway/lease.go", "leftMs does not ask the lock", "the gateway itself is sure for Lock.Left only",
+		[]Edit{{`max(min(l.lock.Left(), l.untilLocked()), 0)`, `max(l.untilLocked(), 0)`}}, inGateway("TestLossIsTold"),
+	},
+	{
+		"gw-grant-after-leaving", "gateway/run.go", "a grant to a place that was given up is taken for a hold", "a grant that nobody waits for goes back",
+		[]Edit{{`	case l.state != waiting: // left meanwhile
+		return false`, `	case l.state != waiting: // left meanwhile
+		return lock != nil`}}, inGateway("TestGrantToNobody"),
+	},
+	{
+		"gw-no-tombstone", "gateway/server.go", "a lease that is over is forgotten at once", "a delayed repetition takes nothing",
+		[]Edit{{`const keepOver = time.Minute`, `const keepOver = 0 * time.Minute`}}, inGateway("TestRepeatedRequest"),
+	},
+	{
+		"gw-other-ask-same-lease", "gateway/server.go", "an id that is used for another lock finds the lease of the first", "who asks for y does not get x",
+		[]Edit{{`if a != nil && l.ask != *a {`, `if a != nil && l.ask.kind != a.kind {`}}, inGateway("TestRepeatedRequest"),
+	},
+	{
+		"gw-answers-before-line", "gateway/serve.go", "an answer is given before the call is in line", "whoever asks after an answer stands behind it",
+		[]Edit{{`	<-l.placed // soon: it is called without a wait for anything outside this process
+`, ``}}, inGateway("TestAnswersWaitForThePlace"),
+	},
+	{
+		"gw-lost-time-to-stop", "gateway/run.go", "a lock that is lost by its time limit is given on at once", "a holder has Config.Margin to stop",
+		[]Edit{{`	case state == lost && why != notHeard && why != isClosing:
+		return // with l.lock, for stopped
+`, ``}}, inGateway("TestLossIsTold"),
+	},
+	{
+		"gw-close-leaves-waiters", "gateway/server.go", "at the end only holders are ended", "every client is told that it closes",
+		[]Edit{{`	for _, of := range []state{waiting, held} {`, `	for _, of := range []state{held} {`}}, Catch{Pkg: "gateway", Test: "TestCloseTellsAndHandsOn", Says: "deadlock"},
+	},
+	{
+		"gw-close-says-nothing", "gateway/stream.go", "the end of the gateway is told as any other loss", "every client is told that it closes",
+		[]Edit{{`	if s.final() && v.Reason == isClosing {
+		return "closing"
+	}
+`, ``}}, inGateway("TestCloseTellsAndHandsOn"),
+	},
+	{
+		"gw-slow-bodies", "gateway/route.go", "a body has all the time it wants", "slow clients cost a connection for a bounded time",
+		[]Edit{{`	hurry(w, r)
+`, ``}}, Catch{Pkg: "gateway", Test: "TestSlowClients", Says: "test hangs"},
+	},
+	{
+		"gw-unread-streams", "gateway/stream.go", "a stream that is not read is written to for ever", "who does not read costs a connection for a bounded time",
+		[]Edit{{`	_ = e.rc.SetWriteDeadline(time.Now().Add(e.limit)) // not every ResponseWriter can
+`, ``}}, Catch{Pkg: "gateway", Test: "TestSlowClients", Says: "test hangs"},
+	},
+	{
+		"gw-first-token-for-all", "gateway/auth.go", "any token that is as long as another is let in", "a wrong token is refused",
+		[]Edit{{`subtle.ConstantTimeCompare(sum[:], k.sums[i][:])`, `subtle.ConstantTimeCompare(sum[:0], k.sums[i][:0])`}}, inGateway("TestTokens"),
+	},
+	{
+		"gw-readers-take-locks", "gateway/route.go", "a client that may only look can take locks", "read is read",
+		[]Edit{{`if ro.writes && client.ReadOnly {`, `if ro.public && client.ReadOnly {`}}, inGateway("TestTokens"),
+	},
+	{
+		"gw-page-shows-the-past", "gateway/inspect.go", "the page shows a lock as the database does, up to a second late", "the queue moves within a second of a release",
+		[]Edit{{`		return known && !holds`, `		return known && holds && !holds`}}, inGateway("TestWatch"),
+	},
+	{
+		"gw-reads-for-nobody", "gateway/feed.go", "the queues are read on when nobody looks any more", "a page that is closed costs nothing",
+		[]Edit{{`	if len(f.watchers) == 0 {
+		f.stop()
+	}
+}`, `}`}}, inGateway("TestWatch"),
+	},
+}
