@@ -91,7 +91,9 @@ func (m *Mutant) applyIn(root string) ([]byte, error) {
 }
 
 // All is the list, by package.
-func All() []Mutant { return slices.Concat(ofQueue, ofWaiter, ofReaper, ofRoot, ofPrimitives, ofGateway) }
+func All() []Mutant {
+	return slices.Concat(ofQueue, ofWaiter, ofReaper, ofRoot, ofPrimitives, ofGateway)
+}
 
 // Select returns the mutants whose id, file or package is one of ids, or whose id begins with one that ends in *; all when ids
 // is empty.
