@@ -48,7 +48,7 @@ func (m *Manager) Do(ctx context.Context, name string, fn func(context.Context) 
 	if err != nil {
 		return err
 	}
-	held, cancel := context.WithCancelCause(lock.mark(ctx))
+	held, cancel := context.WithCancelCause(lock.mark(lock.given()))
 	under := lock.Context()
 	stop := context.AfterFunc(under, func() { cancel(context.Cause(under)) })
 	defer func() {
@@ -83,6 +83,13 @@ type demand struct {
 var mutex = demand{queue.Mutex, 1}
 
 func (m *Manager) acquire(ctx context.Context, name string, o *options, try bool) (*Lock, error) {
+	if m.observing == nil || name == sweepName {
+		return m.take(ctx, name, o, try)
+	}
+	return m.observing.acquire(ctx, name, o, try)
+}
+
+func (m *Manager) take(ctx context.Context, name string, o *options, try bool) (*Lock, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &waitError{name: name, cause: err}
 	}

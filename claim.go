@@ -51,6 +51,7 @@ type claim struct {
 	run   *run        // from queued on
 	// waited: it has had numbers, which became void. It is not refused for want of room: the numbers that are in its way may be its own.
 	waited bool
+	ahead  int64    // units that others had to give back first, when it got its numbers
 	from   *arrival // from queued on
 	ready  chan struct{}
 	lock   *Lock // when granted

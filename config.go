@@ -41,6 +41,9 @@ type Config struct {
 	// Defaults to 0, no limit: queues of tens of thousands work, and any number chosen here would break somebody's.
 	MaxWaiters int
 
+	// Observer is told what the manager does, for metrics and traces. It is copied by New. Defaults to nil: nobody asks, which costs nothing.
+	Observer *Observer
+
 	// OpTimeout bounds each database call. A call that was not answered by then has an unknown outcome and is
 	// repeated or left to a reaper; a shorter bound notices a frozen server sooner. After a failover, majority
 	// writes of a replica set can take 2 s each for a while, so it is at least 2.5 s. Defaults to 5 s.

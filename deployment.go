@@ -63,6 +63,7 @@ func New(ctx context.Context, db *mongo.Database, cfg *Config) (*Manager, error)
 		}
 		return s.Setup(ctx)
 	}
+	m.observing.made()
 	return m, nil
 }
 

@@ -65,6 +65,7 @@
 //   - the audit: compares what is held with what the database says, three times a lease
 //   - requests: reads the locks whose holders want to know when they are asked for, once a second, while there are such holders
 //   - the lease: renews the session (package reaper); the reaper: looks at those ahead in line, and sweeps
+//   - the observer's, if there is one: it makes the calls of Config.Observer that are about no call of a user's
 //   - the watcher's two: the change stream and the slow re-check (package waiter), only while somebody waits
 //
 // Locks are taken in the order line.mu or requests.mu, then one of Manager.mu, Lock.mu, keeper.mu, Watcher.mu, which are leaves.

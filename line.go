@@ -262,6 +262,7 @@ func (l *line) placed(batch []*claim, place queue.Place, lease *reaper.Lease, se
 		c.num = queue.Range{Lo: at, Hi: at + c.units - 1}
 		at += c.units
 		c.run, c.from = r, a
+		c.ahead = max(c.num.Hi-place.View.Frontier, 0)
 		if i < queue.MaxLabels {
 			a.labels = append(a.labels, l.m.labelOf(c))
 		}

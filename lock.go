@@ -20,8 +20,9 @@ type Lock struct {
 	term  int64 // the lease's term at the grant: a break since then is a loss, even when it has been mended
 	set   *Set  // what LockAll took it with; nil: nothing
 
-	mu        sync.Mutex // guards all below
-	parent    context.Context
+	mu        sync.Mutex      // guards all below
+	parent    context.Context // of the call that took it; with an observer, what that has made of it
+	hold      *hold           // nil: no observer, or it was told the end
 	ctx       context.Context // made when first asked for
 	cancel    context.CancelCauseFunc
 	lost      *LostError
@@ -43,6 +44,7 @@ func newLock(l *line, c *claim) *Lock {
 func (l *Lock) start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.countLocked(1)
 	if d := l.claim.opts.maxHold; d > 0 {
 		l.limitHoldLocked(d)
 	}
@@ -66,6 +68,20 @@ func (l *Lock) limitHoldLocked(d time.Duration) {
 // no reaper can have missed it yet. All on this process's own clock.
 func (l *Lock) trusted() bool {
 	return l.lease.Trusted(l.term) && l.from.trusted(l.line.m.clock.Now())
+}
+
+// countLocked counts the lock among those that callers have, or no more. The manager's own is none. The caller holds mu.
+func (l *Lock) countLocked(n int64) {
+	if l.line.name != sweepName {
+		l.line.m.stats.held.Add(n)
+	}
+}
+
+// given is the context that was given to the call that took the lock.
+func (l *Lock) given() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.parent
 }
 
 // Name is the lock's name.
@@ -201,6 +217,8 @@ func (l *Lock) loseLocked(why LossReason) {
 	l.lost = &LostError{Name: l.line.name, Token: l.Token(), Reason: why}
 	if l.line.name != sweepName { // the manager's own, of which users know nothing
 		m.stats.lost.Add(1)
+		l.countLocked(-1)
+		l.endHoldLocked(l.lost)
 		m.log().Warn("fairlock: lock lost", "lock", l.line.name, "token", l.Token(), "reason", why.String())
 	}
 	if l.cancel != nil {
@@ -222,6 +240,10 @@ func (l *Lock) loseLocked(why LossReason) {
 func (l *Lock) discard() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.lost == nil && !l.released {
+		l.countLocked(-1)
+		l.endHoldLocked(nil)
+	}
 	l.released = true
 	if l.holdTimer != nil {
 		l.holdTimer.Stop()
@@ -286,8 +308,15 @@ func (l *Lock) Extend(d time.Duration) error {
 func (l *Lock) Unlock(ctx context.Context) error {
 	l.mu.Lock()
 	first := l.handed == nil
+	var h *hold // to be told of, by this call
+	var over clock.Instant
 	if first {
-		_ = l.judgeLocked()
+		if l.judgeLocked() == nil && !l.released {
+			l.countLocked(-1)
+			if h, l.hold = l.hold, nil; h != nil {
+				over = l.line.m.clock.Now()
+			}
+		}
 		l.released = true
 		l.handed = make(chan struct{})
 		if l.holdTimer != nil {
@@ -309,8 +338,16 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		l.mu.Unlock()
 		close(l.handed)
 	}
-	<-l.handed
+	err := l.outcome(ctx)
+	if h != nil {
+		l.line.m.observing.unlocked(h, over, err)
+	}
+	return err
+}
 
+// outcome waits for what became of Unlock.
+func (l *Lock) outcome(ctx context.Context) error {
+	<-l.handed
 	l.mu.Lock()
 	lost, s := l.lost, l.settling
 	l.mu.Unlock()

@@ -21,21 +21,22 @@ import (
 // Manager takes locks for one process. It is safe for concurrent use, and one is enough for any number of locks: it
 // has one session, which is renewed as a whole, and at most one change stream, which is open only while somebody waits.
 type Manager struct {
-	cfg      Config
-	clock    clock.Clock
-	queue    queue.Store
-	sessions reaper.Sessions
-	chance   rand.Source
-	watcher  *waiter.Watcher
-	reaper   *reaper.Reaper
-	tickets  *keeper
-	stats    stats
-	setup    func(context.Context) error
-	calls    atomic.Int64 // of Lock that wait
-	lapses   atomic.Int64 // of leases, and their ends
-	passed   *passedOver  // nil where all documents are fairlock's own
-	requests requests
-	owner    uint64 // chooses the slot by which lock documents know this process's newest arrival; random
+	cfg       Config
+	clock     clock.Clock
+	queue     queue.Store
+	sessions  reaper.Sessions
+	chance    rand.Source
+	watcher   *waiter.Watcher
+	reaper    *reaper.Reaper
+	tickets   *keeper
+	stats     stats
+	setup     func(context.Context) error
+	calls     atomic.Int64 // of Lock that wait
+	lapses    atomic.Int64 // of leases, and their ends
+	passed    *passedOver  // nil where all documents are fairlock's own
+	observing *observing   // nil where there is no observer
+	requests  requests
+	owner     uint64 // chooses the slot by which lock documents know this process's newest arrival; random
 
 	tasks  tasks           // every goroutine and every call under way
 	opBase context.Context // parent of every database call; ends last of all
@@ -66,6 +67,7 @@ func Assemble(cfg *Config, p parts.Parts) (*Manager, error) {
 	}
 	m := newManager(full, p)
 	m.setup = func(context.Context) error { return nil }
+	m.observing.made()
 	return m, nil
 }
 
@@ -74,6 +76,7 @@ func newManager(cfg Config, p parts.Parts) *Manager {
 	c := p.Clock
 	m := &Manager{cfg: cfg, clock: c, queue: p.Queue, sessions: p.Sessions, chance: p.Chance, lines: map[string]*line{}}
 	m.owner = chance.Uint64(m.chance)
+	m.observing = newObserving(m, cfg.Observer)
 	m.tasks.init()
 	m.opBase, m.opEnd = context.WithCancel(context.Background())
 	m.bgBase, m.bgEnd = context.WithCancel(m.opBase)
@@ -81,11 +84,12 @@ func newManager(cfg Config, p parts.Parts) *Manager {
 		Source: p.Source, Clock: c, Log: cfg.Logger, OpTimeout: cfg.OpTimeout,
 		Await: 5 * time.Second, Recheck: 2 * time.Second, Linger: 5 * time.Second,
 		Poll: cfg.PollInterval, PollOnly: cfg.Poll, Sink: m.notice, Chance: p.Chance,
+		Opened: m.observing.streamOpened(), Failed: m.observing.streamFailed(),
 	}
 	m.watcher = waiter.New(wc)
 	m.reaper = reaper.New(reaper.Config{
 		TTL: cfg.TTL, OpTimeout: cfg.OpTimeout, Clock: c, Queue: p.Queue, Sessions: p.Sessions, Log: cfg.Logger,
-		Targets: m.targets, Sweep: m.sweepRight, Lapses: m.lapses.Load, Chance: p.Chance,
+		Targets: m.targets, Sweep: m.sweepRight, Lapses: m.lapses.Load, Chance: p.Chance, Reaped: m.observing.reaped(),
 	})
 	m.tickets = newKeeper(m)
 	m.requests = requests{m: m, locks: map[*Lock]struct{}{}}
@@ -142,6 +146,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		}
 	}
 	m.opEnd()
+	m.observing.end(ctx)
 	return err
 }
 

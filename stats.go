@@ -10,10 +10,14 @@ import (
 type stats struct {
 	grants, enqueues, settles, lost, requeued, ticketsPut, ticketsDropped atomic.Int64
 	grantedBy                                                             [waiter.FromPoll + 1]atomic.Int64
+	held, unobserved                                                      atomic.Int64
 }
 
-// Stats is what a manager has done since it was made. Fields only grow, but for Streaming.
+// Stats is what a manager has done since it was made. Fields only grow, but for Held, Waiting and Streaming, which are as of now.
 type Stats struct {
+	Held    int64 // locks that callers have, neither unlocked nor known to be lost
+	Waiting int64 // calls that wait for a lock; those of TryLock do not
+
 	Grants         int64 // locks granted, by Lock, TryLock and Do
 	Lost           int64 // locks lost before they were unlocked
 	Requeued       int64 // waiters that had to queue again, after the session ended or a ticket came too late
@@ -41,12 +45,15 @@ type Stats struct {
 	OrphansBuried  int64 // numbers without a ticket that this one cleared
 	Looks          int64 // looks at those ahead in line
 	Sweeps         int64
+
+	Unobserved int64 // events that Config.Observer was too slow for
 }
 
 // Stats returns a snapshot. It makes no database call.
 func (m *Manager) Stats() Stats {
 	s, w, r := &m.stats, m.watcher.Counts(), m.reaper.Counts()
 	return Stats{
+		Held: s.held.Load(), Waiting: m.calls.Load(), Unobserved: s.unobserved.Load(),
 		Grants: s.grants.Load(), Lost: s.lost.Load(), Requeued: s.requeued.Load(),
 		Enqueues: s.enqueues.Load(), Settles: s.settles.Load(),
 		TicketsWritten: s.ticketsPut.Load(), TicketsDeleted: s.ticketsDropped.Load(),

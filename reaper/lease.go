@@ -50,6 +50,8 @@ type LeaseConfig struct {
 	Changed func(*Lease, LeaseState)
 	// Forced is called from the lease's goroutine with what renewals brought. It must not block. nil: nobody asks.
 	Forced func([]Forced)
+	// Renewed is called from the lease's goroutine after each attempt to renew, but for one that Stop has ended. It must not block. nil: nobody asks.
+	Renewed func(took time.Duration, err error)
 }
 
 // Lease renews one session and knows whether it can be trusted. Its goroutine starts in Begin and ends at Stop
@@ -140,6 +142,7 @@ func (l *Lease) Stop() {
 
 type renewal struct {
 	sent   clock.Instant
+	took   time.Duration
 	forced []Forced
 	err    error
 }
@@ -170,6 +173,7 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 				call, cancel := context.WithTimeout(ctx, min(l.cfg.OpTimeout, l.cfg.TTL))
 				defer cancel()
 				r.forced, r.err = l.cfg.Store.Renew(call, l.id, l.cfg.TTL)
+				r.took = l.cfg.Clock.Now().Sub(r.sent)
 				replies <- r
 			}()
 		case <-lapse.C:
@@ -181,6 +185,9 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 		case r := <-replies:
 			flying = false
 			l.note(r.err)
+			if l.cfg.Renewed != nil && (r.err == nil || ctx.Err() == nil) {
+				l.cfg.Renewed(r.took, r.err)
+			}
 			switch {
 			case r.err == nil:
 				l.extend(r.sent)

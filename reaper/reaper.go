@@ -32,7 +32,10 @@ type Config struct {
 	Lapses func() int64
 	// Sweep reports whether this process has the right to sweep, that is, holds the lock for it. It may take the time of
 	// a database call. watch is then called with what stands in the way, so that a dead sweeper is noticed.
-	Sweep  func(ctx context.Context) (mine bool, watch []Target)
+	Sweep func(ctx context.Context) (mine bool, watch []Target)
+	// Reaped is called with what was cleared: a session, tickets of a lock, or numbers of one. It must not block, and can be called at the same
+	// time. nil: nobody asks.
+	Reaped func(kind string, n int64, lock, session string)
 	Chance rand.Source // see package chance
 }
 
@@ -88,6 +91,14 @@ func New(cfg Config) *Reaper {
 
 // Counts returns the live counters.
 func (r *Reaper) Counts() *Counts { return &r.counts }
+
+// cleared counts and tells what was cleared.
+func (r *Reaper) cleared(count *atomic.Int64, kind string, n int64, lock, session string) {
+	count.Add(n)
+	if r.cfg.Reaped != nil {
+		r.cfg.Reaped(kind, n, lock, session)
+	}
+}
 
 // tick is the time between two looks of a waiter near the head. A death is noticed one ttl after the look that first
 // saw the last beat, so tick is what it costs above ttl.
@@ -285,7 +296,7 @@ func (r *Reaper) bury(ctx context.Context, name string, gaps []queue.Range) erro
 			ids = append(ids, queue.TicketID{Lock: name, Lo: lo})
 		}
 	}
-	r.counts.OrphansBuried.Add(n)
+	r.cleared(&r.counts.OrphansBuried, "number", n, name, "")
 	r.cfg.Log.Info("fairlock: cleared numbers that nobody came for", "lock", name, "numbers", n)
 	return r.cfg.Queue.DropTickets(ctx, ids)
 }
@@ -372,7 +383,7 @@ func (r *Reaper) judge(ctx context.Context, s *Session) (over bool, left time.Du
 	}
 	over, err = r.cfg.Sessions.End(ctx, s.ID, s.Beat)
 	if over {
-		r.counts.SessionsEnded.Add(1)
+		r.cleared(&r.counts.SessionsEnded, "session", 1, "", s.ID)
 		r.cfg.Log.Warn("fairlock: ended the session of a process that stopped renewing it",
 			"session", s.ID, "host", s.Host, "pid", s.PID, "label", s.Label)
 	}
@@ -408,7 +419,7 @@ func (r *Reaper) clear(ctx context.Context, name string, tickets []queue.Ticket)
 	if err := r.settle(ctx, name, ranges, arrival); err != nil {
 		return err
 	}
-	r.counts.TicketsCleared.Add(int64(len(ids)))
+	r.cleared(&r.counts.TicketsCleared, "ticket", int64(len(ids)), name, "")
 	return r.cfg.Queue.DropTickets(ctx, ids)
 }
 

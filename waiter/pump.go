@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
 	"github.com/fairlock/fairlock/internal/chance"
 	"github.com/fairlock/fairlock/queue"
 )
@@ -67,6 +69,9 @@ func (w *Watcher) pump(ctx context.Context, sh *shift) {
 			continue
 		}
 		w.counts.StreamsFailed.Add(1)
+		if w.cfg.Failed != nil {
+			w.cfg.Failed(reason(err), err)
+		}
 		if errors.Is(err, queue.ErrPrivilege) {
 			w.poll()
 			if !w.refused.Swap(true) {
@@ -82,6 +87,19 @@ func (w *Watcher) pump(ctx context.Context, sh *shift) {
 		}
 		pause = min(max(2*pause, firstPause*2), mostPause)
 	}
+}
+
+// reason is why a stream failed, in a word.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, queue.ErrPrivilege):
+		return "privilege"
+	case errors.Is(err, errStarves):
+		return "pool"
+	case errors.Is(err, context.DeadlineExceeded), mongo.IsTimeout(err):
+		return "timeout"
+	}
+	return "error"
 }
 
 // wanted reports whether somebody listens.
@@ -221,6 +239,7 @@ func (w *Watcher) awaited(name string) bool {
 func (w *Watcher) open(ctx context.Context, sh *shift, reopen func()) (Stream, error) {
 	call, cancel := context.WithTimeout(ctx, 2*w.cfg.OpTimeout)
 	defer cancel()
+	began := w.cfg.Clock.Now()
 	opening, err := w.cfg.Source.Begin(call)
 	if err != nil {
 		return nil, err
@@ -239,6 +258,9 @@ func (w *Watcher) open(ctx context.Context, sh *shift, reopen func()) (Stream, e
 		return nil, err
 	}
 	w.counts.StreamsOpened.Add(1)
+	if w.cfg.Opened != nil {
+		w.cfg.Opened(w.cfg.Clock.Now().Sub(began))
+	}
 	w.refused.Store(false)
 	names := w.names()
 	if err := w.read(call, opening.Views, names, FromOpening); err != nil {

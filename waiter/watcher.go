@@ -90,6 +90,10 @@ type Config struct {
 	// Sink takes each notice. It is called from the watcher's goroutines, also at the same time, and must not block.
 	Sink   func(Notice)
 	Chance rand.Source // see package chance
+	// Opened is called when a stream was opened, and Failed when one failed, or could not be opened, with a word for the reason: privilege, pool,
+	// timeout, error. They must not block. nil: nobody asks.
+	Opened func(took time.Duration)
+	Failed func(reason string, err error)
 }
 
 // Counts is what a watcher has done. Fields only grow.

@@ -144,8 +144,8 @@ var ofReaper = []Mutant{
 		[]Edit{{`	if err := r.settle(ctx, name, ranges, arrival); err != nil {
 		return err
 	}
-	r.counts`, `	defer func() { _ = r.settle(ctx, name, ranges, arrival) }()
-	r.counts`}}, Catch{Pkg: "reaper", Test: "TestEndsASessionOnlyAfterItsFullTTLSeenUnchanged", Says: dropped},
+	r.cleared`, `	defer func() { _ = r.settle(ctx, name, ranges, arrival) }()
+	r.cleared`}}, Catch{Pkg: "reaper", Test: "TestEndsASessionOnlyAfterItsFullTTLSeenUnchanged", Says: dropped},
 	},
 	{
 		"this-lock-only", "reaper/reaper.go", "of a dead session only the tickets of the lock that was looked at are cleared", "a dead process delays each queue by one lease (I6)",
