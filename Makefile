@@ -23,7 +23,7 @@ COUNT ?= 5
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## see waiters queue up on a replica set of three
@@ -73,6 +73,16 @@ faults: ## break real servers and processes under load, once in each way, at mos
 .PHONY: browser
 browser: ## test the gateway's status page in Chromium, which apt-get fetches if need be
 	cd integration/browser && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
+
+.PHONY: metrics
+metrics: ## vet and test the adapters for Prometheus and OpenTelemetry, the dashboard and the alerts
+	cd metrics/prometheus && $(GO) vet ./... && $(GO) test $(RACE) -count=1 -timeout 10m ./...
+	cd metrics/otel && $(GO) vet ./... && $(GO) test $(RACE) -count=1 -timeout 10m ./...
+	cd metrics/check && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
+
+.PHONY: metrics-cost
+metrics-cost: ## measure what metrics cost, on a replica set and in memory, about 2 minutes
+	cd metrics/check && $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 20m .
 
 .PHONY: soak
 soak: ## break them many times, with figures; goes on where it was ended: SOAKFLAGS="-runs 100 -length 60s -rows kill-holder"
