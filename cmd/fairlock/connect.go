@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/url"
@@ -60,6 +61,9 @@ func newLogger(w io.Writer) *slog.Logger {
 // database is the one that --db or the URI names.
 func (s shared) database() string { return cmp.Or(s.db, databaseOf(s.uri), defaultDB) }
 
+// collections is what the names of the collections begin with.
+func (s shared) collections() string { return cmp.Or(s.prefix, "fairlock.") }
+
 // databaseOf is the database in a connection string: its path. Hosts and credentials have no bare slash in them.
 func databaseOf(uri string) string {
 	_, rest, _ := strings.Cut(uri, "://")
@@ -78,22 +82,30 @@ type opened struct {
 	client *mongo.Client
 }
 
-// open makes a manager. Values that break a rule are refused before MongoDB is asked for anything. cfg has no prefix and no logger
-// yet.
-func (s shared) open(ctx context.Context, cfg fairlock.Config) (*opened, error) {
+// client reads the connection string, and connects by it. Values that break a rule are refused before MongoDB is asked for anything.
+func (s shared) client() (*mongo.Client, *options.ClientOptions, error) {
 	if s.uri == "" {
-		return nil, usagef(s.cmd, "no MongoDB to connect to: set --uri, FAIRLOCK_URI or MONGODB_URI (\"fairlock dev\" starts one)")
+		return nil, nil, usagef(s.cmd, "no MongoDB to connect to: set --uri, FAIRLOCK_URI or MONGODB_URI (\"fairlock dev\" starts one)")
 	}
 	opts := options.Client().ApplyURI(s.uri).SetAppName("fairlock")
 	if err := opts.Validate(); err != nil {
 		if code := codeOf(err); code == exitUnavailable {
-			return nil, exitf(code, "MongoDB not found: %w", err) // mongodb+srv:// asks a name server
+			return nil, nil, exitf(code, "MongoDB not found: %w", err) // mongodb+srv:// asks a name server
 		}
-		return nil, usagef(s.cmd, "bad connection string: %w", err)
+		return nil, nil, usagef(s.cmd, "bad connection string: %w", err)
 	}
 	client, err := mongo.Connect(opts)
 	if err != nil {
-		return nil, usagef(s.cmd, "bad connection string: %w", err)
+		return nil, nil, usagef(s.cmd, "bad connection string: %w", err)
+	}
+	return client, opts, nil
+}
+
+// open makes a manager. cfg has no prefix and no logger yet.
+func (s shared) open(ctx context.Context, cfg fairlock.Config) (*opened, error) {
+	client, _, err := s.client()
+	if err != nil {
+		return nil, err
 	}
 	o := &opened{client: client, db: client.Database(s.database())}
 	cfg.Prefix, cfg.Logger = s.prefix, s.logger()
@@ -101,22 +113,34 @@ func (s shared) open(ctx context.Context, cfg fairlock.Config) (*opened, error) 
 	defer cancel()
 	o.Manager, err = fairlock.New(within, o.db, &cfg)
 	if err != nil {
-		o.disconnect(ctx)
+		disconnect(ctx, client)
 		return nil, err
 	}
 	return o, nil
 }
 
+// use makes a manager, gives it to f, and closes it. A signal ends it.
+func (s shared) use(cfg fairlock.Config, f func(context.Context, *opened) error) error {
+	return interruptible(s.cmd.Context(), func(ctx context.Context) (err error) {
+		m, err := s.open(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.close(ctx)) }()
+		return f(ctx, m)
+	})
+}
+
 // close gives everything back, or as much as it can before ctx ends.
 func (o *opened) close(ctx context.Context) error {
 	err := o.Close(ctx)
-	o.disconnect(ctx)
+	disconnect(ctx, o.client)
 	return err
 }
 
 // disconnect closes the connections. There is nothing left on them to wait for.
-func (o *opened) disconnect(ctx context.Context) {
+func disconnect(ctx context.Context, client *mongo.Client) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = o.client.Disconnect(ctx)
+	_ = client.Disconnect(ctx)
 }

@@ -17,7 +17,10 @@ import (
 // Exit codes. 64, 69 and 75 are those of sysexits.h; 125 to 127 and 128+n are what env, timeout and shells use.
 const (
 	exitOK          = 0
+	exitCostly      = 1
+	exitBroken      = 2
 	exitNoLock      = 3
+	exitNotHeld     = 4
 	exitUsage       = 64
 	exitUnavailable = 69
 	exitBusy        = 75
@@ -31,8 +34,11 @@ const (
 // exitTable is part of the help.
 const exitTable = `Exit codes:
   0      success; "run": the command's own code, whatever it is, unless one below applies
-  3      "status NAME": there is no such lock
-  64     wrong usage: nothing was done
+  1      "doctor": something costs time, safety or comfort
+  2      "doctor": something keeps locks from working
+  3      "status NAME", "queue": there is no such lock
+  4      "release", "request-release": nobody holds the lock, or not with that token
+  64     wrong usage, or the lock is of another kind: nothing was done
   69     MongoDB cannot be reached or used; "dev", "serve": cannot be started
   75     "run": the lock is busy (--no-wait) or was not granted in time (--wait); -E changes it
   76     "run": the lock was lost and the command was ended, even if it then exited with 0
@@ -84,11 +90,14 @@ func codeOf(err error) int {
 		return exit.code
 	case errors.Is(err, fairlock.ErrNotFound):
 		return exitNoLock
-	case errors.Is(err, fairlock.ErrInvalidName), errors.Is(err, fairlock.ErrInvalidOption):
+	case errors.Is(err, fairlock.ErrNotHeld):
+		return exitNotHeld
+	case errors.Is(err, fairlock.ErrInvalidName), errors.Is(err, fairlock.ErrInvalidOption),
+		errors.Is(err, fairlock.ErrMismatch), errors.Is(err, fairlock.ErrTooBig):
 		return exitUsage
 	case errors.Is(err, fairlock.ErrBusy), errors.Is(err, fairlock.ErrWaitLimit):
 		return exitBusy
-	case errors.Is(err, fairlock.ErrServer), mongo.IsNetworkError(err), mongo.IsTimeout(err), errors.As(err, &dns):
+	case errors.Is(err, fairlock.ErrServer), errors.Is(err, fairlock.ErrPrivilege), mongo.IsNetworkError(err), mongo.IsTimeout(err), errors.As(err, &dns):
 		return exitUnavailable
 	}
 	return exitInternal

@@ -9,7 +9,14 @@ import (
 
 // commands lists the subcommands. Each is made in a file of its own name.
 func commands() []*cobra.Command {
-	return []*cobra.Command{newDevCmd(), newSetupCmd(), newRunCmd(), newServeCmd(), newStatusCmd(), newDemoCmd()}
+	return []*cobra.Command{
+		newRunCmd(), newServeCmd(),
+		newStatusCmd(), newQueueCmd(), newWatchCmd(),
+		newRequestReleaseCmd(), newReleaseCmd(), newPermitsCmd(),
+		newSetupCmd(), newDoctorCmd(),
+		newDevCmd(), newDemoCmd(),
+		newCompletionCmd(), newManCmd(), newReferenceCmd(),
+	}
 }
 
 func newRootCmd() *cobra.Command {
@@ -50,6 +57,7 @@ func newRootCmd() *cobra.Command {
 	f.String("prefix", "", `beginning of the collections' names (default "fairlock.")`)
 	f.BoolP("verbose", "v", false, "say on stderr what is done")
 
+	root.CompletionOptions.DisableDefaultCmd = true // ours refuses wrong usage with our exit code
 	root.AddCommand(commands()...)
 	return root
 }

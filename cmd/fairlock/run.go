@@ -51,6 +51,12 @@ reaches it alone; Ctrl-Z stops both, which costs the lock if it takes longer tha
 lease. What the command leaves behind in the background when it ends goes on without the
 lock. When fairlock is killed, the group is killed too.
 
+NAME is a mutex: one command at a time. With --shared and --exclusive it is a read/write
+lock: commands with --shared run beside each other, one with --exclusive runs alone, and
+whoever came first goes first, so that readers cannot starve a writer. With --permits N it
+is a semaphore: commands run beside each other as long as their --units add up to N, and a
+big one is never passed by small ones that came later. A name is of one kind for all.
+
 --wait counts from the connection to MongoDB, which has 15 s of its own.
 
 `
@@ -64,8 +70,11 @@ func newRunCmd() *cobra.Command {
 		Example: "  fairlock run nightly-backup -- ./backup.sh --full\n" +
 			"  fairlock run --no-wait --exit-code-busy 0 cron-job -- ./job      # skip this turn if the last one still runs\n" +
 			"  fairlock run --wait 5m --ttl 1m deploy -- make deploy\n" +
+			"  fairlock run --shared catalog -- ./export                         # beside other readers, not beside --exclusive\n" +
+			"  fairlock run --permits 4 --units 2 builders -- make -j2\n" +
 			"  fairlock run migrate -- sh -c 'psql -v token=$FAIRLOCK_TOKEN -f migrate.sql'",
 		DisableFlagsInUseLine: true,
+		ValidArgsFunction:     completeNameOnly,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err
@@ -177,12 +186,12 @@ func (r *runner) queue(ctx context.Context) (*fairlock.Lock, error) {
 		opts = append(opts, fairlock.MaxHold(r.maxHold))
 	}
 	began := time.Now()
-	take := m.Lock
-	if r.noWait {
-		take = m.TryLock
+	take, err := r.taker(m.Manager)
+	if err != nil {
+		return nil, err
 	}
 	r.log.Info("asking for the lock", "lock", r.name, "database", m.db.Name())
-	lock, err := take(ctx, r.name, opts...)
+	lock, err := take(ctx, opts...)
 	if errors.Is(err, fairlock.ErrBusy) || errors.Is(err, fairlock.ErrWaitLimit) {
 		return nil, &exitError{code: r.busyCode, msg: r.whyBusy(err), err: err}
 	}
@@ -191,6 +200,45 @@ func (r *runner) queue(ctx context.Context) (*fairlock.Lock, error) {
 	}
 	r.log.Info("granted", "lock", r.name, "token", lock.Token(), "waited", time.Since(began).Round(time.Millisecond))
 	return lock, nil
+}
+
+// taker is the call that takes the lock, by its kind and by whether it waits.
+func (r *runner) taker(m *fairlock.Manager) (func(context.Context, ...fairlock.Option) (*fairlock.Lock, error), error) {
+	type call = func(context.Context, ...fairlock.Option) (*fairlock.Lock, error)
+	pick := func(wait, try call) (call, error) {
+		if r.noWait {
+			return try, nil
+		}
+		return wait, nil
+	}
+	switch {
+	case r.shared, r.exclusive:
+		rw, err := m.RWLock(r.name)
+		if err != nil {
+			return nil, err
+		}
+		if r.shared {
+			return pick(rw.RLock, rw.TryRLock)
+		}
+		return pick(rw.Lock, rw.TryLock)
+	case r.permits > 0:
+		s, err := m.Semaphore(r.name, r.permits)
+		if err != nil {
+			return nil, err
+		}
+		units := func(f func(context.Context, int64, ...fairlock.Option) (*fairlock.Lock, error)) call {
+			return func(ctx context.Context, opts ...fairlock.Option) (*fairlock.Lock, error) {
+				return f(ctx, r.units, opts...)
+			}
+		}
+		return pick(units(s.Acquire), units(s.TryAcquire))
+	}
+	named := func(f func(context.Context, string, ...fairlock.Option) (*fairlock.Lock, error)) call {
+		return func(ctx context.Context, opts ...fairlock.Option) (*fairlock.Lock, error) {
+			return f(ctx, r.name, opts...)
+		}
+	}
+	return pick(named(m.Lock), named(m.TryLock))
 }
 
 // whyBusy is the message of an outcome that is no failure. The exit code tells it, and scripts want no more; unless MongoDB was

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/queue"
 )
 
 // runFlags is what the command line of run says, checked.
@@ -28,6 +29,10 @@ type runFlags struct {
 	busyCode  int
 	label     string
 	maxHold   time.Duration // 0: no limit
+	shared    bool
+	exclusive bool
+	permits   int64 // 0: no semaphore
+	units     int64
 
 	action lostAction
 	name   string
@@ -51,6 +56,10 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.Lookup("kill-after").DefValue = "0s" // which is not shown: the default is said above
 	fl.IntVarP(&f.busyCode, "exit-code-busy", "E", exitBusy, "exit code when the lock was not obtained, 0 to 255")
 	fl.StringVar(&f.label, "label", "", "shown to others in status (default: the command's name)")
+	fl.BoolVar(&f.shared, "shared", false, "take NAME as a read/write lock, to read: beside others who do")
+	fl.BoolVar(&f.exclusive, "exclusive", false, "take NAME as a read/write lock, to write: alone")
+	fl.Int64Var(&f.permits, "permits", 0, "take NAME as a semaphore of this many permits, 1 to 10000; all who use it name the same number")
+	fl.Int64Var(&f.units, "units", 1, "how many of the permits to take, all at once")
 	fl.DurationVar(&f.maxHold, "max-hold", 0, "end the command as if the lock were lost when it has run for this time")
 }
 
@@ -83,6 +92,16 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return bad("--ttl is %v: must be from 1s to 1h", f.ttl)
 	case given("max-hold") && f.maxHold <= 0:
 		return bad("--max-hold is %v: must be positive", f.maxHold)
+	case f.shared && f.exclusive:
+		return bad("--shared and --exclusive exclude each other")
+	case given("permits") && (f.shared || f.exclusive):
+		return bad("--permits %d and --shared or --exclusive exclude each other: a lock is of one kind", f.permits)
+	case given("permits") && (f.permits < 1 || f.permits > queue.MostPermits):
+		return bad("--permits is %d: must be from 1 to %d", f.permits, int64(queue.MostPermits))
+	case given("units") && !given("permits"):
+		return bad("--units is %d without --permits: only a semaphore has units", f.units)
+	case f.units < 1 || f.units > queue.MostPermits:
+		return bad("--units is %d: must be from 1 to %d", f.units, int64(queue.MostPermits))
 	case f.busyCode < 0 || f.busyCode > 255:
 		return bad("--exit-code-busy is %d: must be from 0 to 255", f.busyCode)
 	case len(f.label) > 255 || !utf8.ValidString(f.label):

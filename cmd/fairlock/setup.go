@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -24,18 +22,13 @@ func newSetupCmd() *cobra.Command {
 			"and indexes, which fairlock run does not.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return interruptible(cmd.Context(), func(ctx context.Context) error { return setup(ctx, cmd) })
+			return sharedOf(cmd).use(fairlock.Config{}, func(ctx context.Context, m *opened) error { return setup(ctx, cmd, m) })
 		},
 	}
 }
 
-func setup(ctx context.Context, cmd *cobra.Command) (err error) {
-	m, err := sharedOf(cmd).open(ctx, fairlock.Config{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.close(ctx)) }()
-	prefix := cmp.Or(sharedOf(cmd).prefix, "fairlock.")
+func setup(ctx context.Context, cmd *cobra.Command, m *opened) error {
+	prefix := sharedOf(cmd).collections()
 	before, err := inventory(ctx, m.db, prefix)
 	if err != nil {
 		return err

@@ -47,6 +47,7 @@ func newStatusCmd() *cobra.Command {
 			return nil
 		},
 		DisableFlagsInUseLine: true,
+		ValidArgsFunction:     completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains([]string{"table", "wide", "json", "name"}, output) {
 				return usagef(cmd, "--output is %q: must be table, wide, json or name", output)
@@ -56,19 +57,17 @@ func newStatusCmd() *cobra.Command {
 					return usagef(cmd, "%w", err)
 				}
 			}
-			return interruptible(cmd.Context(), func(ctx context.Context) error { return status(ctx, cmd, output, args) })
+			return sharedOf(cmd).use(fairlock.Config{}, func(ctx context.Context, m *opened) error {
+				return status(ctx, cmd, m, output, args)
+			})
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json or name")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "name"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func status(ctx context.Context, cmd *cobra.Command, output string, args []string) (err error) {
-	m, err := sharedOf(cmd).open(ctx, fairlock.Config{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.close(ctx)) }()
+func status(ctx context.Context, cmd *cobra.Command, m *opened, output string, args []string) error {
 	v := view{out: cmd.OutOrStdout(), wide: output == "wide"}
 	if len(args) > 0 {
 		info, err := m.Inspect(ctx, args[0])
@@ -138,13 +137,21 @@ func list(ctx context.Context, m *fairlock.Manager, holders bool) ([]listed, err
 
 // view prints.
 type view struct {
-	out  io.Writer
-	wide bool
+	out   io.Writer
+	wide  bool
+	color bool // also where out is no terminal
 }
 
 func (v view) json(value any) error {
 	enc := json.NewEncoder(v.out)
 	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(value)
+}
+
+// compact prints one line.
+func (v view) compact(value any) error {
+	enc := json.NewEncoder(v.out)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(value)
 }
@@ -157,14 +164,19 @@ func (v view) names(names ...string) error {
 
 // newTable has a table's headers, and colours the column STATE.
 func (v view) newTable(headers ...string) *table {
-	t := &table{}
 	if v.wide {
 		headers = append(headers, "SESSION", "KIND", "PERMITS", "LAST-TOKEN", "IDLE-SINCE")
 	}
+	return v.stateTable(headers...)
+}
+
+// stateTable colours the column STATE.
+func (v view) stateTable(headers ...string) *table {
+	t := &table{}
 	t.add(headers...)
 	state := slices.Index(headers, "STATE")
-	if colorful(v.out) {
-		colors := map[string]string{"held": "32", "waiting": "33", "expired": "31", "malformed": "31", "free": "2"}
+	if v.color || colorful(v.out) {
+		colors := map[string]string{"held": "32", "waiting": "33", "waits": "33", "expired": "31", "malformed": "31", "free": "2"}
 		t.color = func(row, col int, cell string) string {
 			if code := colors[cell]; row > 0 && col == state && code != "" {
 				return "\x1b[" + code + "m" + cell + "\x1b[0m"
@@ -188,7 +200,7 @@ func (v view) row(t *table, s *fairlock.LockSummary, state string, p *fairlock.P
 	if v.wide {
 		idle := "-"
 		if s.IdleSince != nil {
-			idle = s.IdleSince.UTC().Format("2006-01-02T15:04:05Z")
+			idle = stamp(*s.IdleSince)
 		}
 		cells = append(cells, session, s.Kind, strconv.FormatInt(s.Permits, 10), strconv.FormatInt(s.LastToken, 10), idle)
 	}
@@ -202,17 +214,7 @@ func (v view) locks(all []listed) error {
 		l := &all[i]
 		queue := strconv.FormatInt(l.Waiting, 10)
 		if len(l.Holders) == 0 {
-			state := "free"
-			switch {
-			case l.Held > 0:
-				state = "held" // and gone since
-			case l.Waiting > 0:
-				state = "waiting"
-			}
-			if l.Malformed != "" {
-				state = "malformed"
-			}
-			v.row(t, &l.LockSummary, state, nil, queue)
+			v.row(t, &l.LockSummary, l.state(), nil, queue)
 		}
 		for h := range l.Holders {
 			v.row(t, &l.LockSummary, stateOf(&l.Holders[h]), &l.Holders[h], queue)
