@@ -32,8 +32,10 @@ func TestMain(m *testing.M) {
 		if child != nil {
 			return nil
 		}
-		_, err := replset.Find(ctx, nil)
-		return err
+		if _, err := replset.Find(ctx, nil); err != nil {
+			return err
+		}
+		return buildCLI(ctx, os.DevNull) // so that its modules are here
 	}
 	if err := lab.Enter(prepare); err != nil {
 		fmt.Fprintln(os.Stderr, err)
