@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
@@ -156,7 +157,7 @@ var target = []string{"job", "instance"}
 // selects reports whether matchers select series that there are, and their name.
 func selects(all map[string]metric, matchers []*labels.Matcher) (name string, err error) {
 	for _, m := range matchers {
-		if m.Name == labels.MetricName && m.Type == labels.MatchEqual {
+		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
 			name = m.Value
 		}
 	}
@@ -165,7 +166,7 @@ func selects(all map[string]metric, matchers []*labels.Matcher) (name string, er
 		return name, fmt.Errorf("no collector has the metric %q", name)
 	}
 	for _, m := range matchers {
-		if m.Name == labels.MetricName || slices.Contains(target, m.Name) {
+		if m.Name == model.MetricNameLabel || slices.Contains(target, m.Name) {
 			continue
 		}
 		if !slices.ContainsFunc(of.labels[m.Name], m.Matches) {

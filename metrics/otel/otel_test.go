@@ -113,7 +113,7 @@ func nonzero(of map[string]int64) map[string]int64 {
 func attrs(s sdktrace.ReadOnlySpan) map[attribute.Key]string {
 	got := map[attribute.Key]string{}
 	for _, a := range s.Attributes() {
-		got[a.Key] = a.Value.Emit()
+		got[a.Key] = a.Value.String()
 	}
 	return got
 }
