@@ -102,6 +102,7 @@ func TestWatchIsBounded(t *testing.T) {
 		for i := range feedPlaces + 7 {
 			c.queued(fmt.Sprint("w", i), `"name":"lock 7","heartbeatMs":600000`)
 		}
+		synctest.Wait() // the last of them is in line here, and on its way to the database
 		w := c.open("GET", "/v1/watch", "")
 		s := w.snap()
 		require.Len(t, s.Locks, feedLocks)
