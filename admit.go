@@ -15,6 +15,9 @@ func (l *line) learnLocked(v queue.View) (granted int64) {
 	l.looksLocked(v)
 	for _, r := range l.runs { // voidLocked replaces l.runs, this walk goes on over the old one
 		// A number that we have not settled is settled: somebody else did it, or the document was made anew.
+		if v.Settled < r.Lo {
+			break // so it is for all that come after, which are as many as others stand between ours
+		}
 		switch {
 		case v.Settled < r.lowestOpen():
 		case v.Settled >= r.Hi:
@@ -54,6 +57,11 @@ func (l *line) learnLocked(v queue.View) (granted int64) {
 // a bigger one) and we can be sure that no reaper has settled its number. The caller holds mu.
 func (l *line) admitLocked() (granted int64) {
 	for _, r := range l.runs { // settleSpare may replace l.runs, this walk goes on over the old one
+		if r.Lo > l.frontier && !r.granted {
+			// Neither this run nor one behind it has anything that is admitted: trimRun moves Lo beyond the frontier only in a run that was granted,
+			// and a run that was granted behind this one would have needed a frontier beyond this one.
+			break
+		}
 		granted += l.admitRun(r)
 		l.settleSpare(r)
 	}
