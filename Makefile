@@ -7,6 +7,9 @@ GO ?= go
 # The newest release that builds with Go 1.26.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# The modules beside the core's that are built on every change.
+NESTED := bench integration/faults integration/browser metrics/prometheus metrics/otel metrics/check
+
 # Whatever the caller's flags say, no target but tidy may write go.mod or go.sum.
 export GOFLAGS := $(strip $(filter-out -mod=%,$(shell $(GO) env GOFLAGS)) -mod=readonly)
 
@@ -47,8 +50,8 @@ bench-gateway: ## measure hand-offs through the HTTP gateway with 2,000 clients 
 	cd bench && $(GO) run ./cmd/bench-gateway $(BENCHFLAGS)
 
 .PHONY: bench-test
-bench-test: ## vet and test the harness of the benchmarks (the tests of other locks' servers: cd bench && go test ./peers/...)
-	cd bench && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m . ./contend ./run ./stats ./report ./recipes ./fair
+bench-test: ## test the harness of the benchmarks (the tests of other locks' servers: cd bench && go test ./peers/...)
+	cd bench && $(GO) test -count=1 -timeout 10m . ./contend ./run ./stats ./report ./recipes ./fair ./gateway
 
 .PHONY: bench-peers
 bench-peers: ## measure fairlock beside other locks on their servers, about 25 minutes: BENCHFLAGS="-only redis,fairlock", -resume
@@ -68,17 +71,17 @@ replay: ## print what happens in one schedule: SEED=17, of old ones PLAIN=1
 
 .PHONY: faults
 faults: ## break real servers and processes under load, once in each way, at most 20 minutes: ROW=kill-holder
-	cd integration/faults && $(GO) vet ./... && $(GO) test -p 1 -count=1 -timeout 40m -run '$(if $(ROW),TestRows/$(ROW)$$,.)' ./...
+	cd integration/faults && $(GO) test -p 1 -count=1 -timeout 40m -run '$(if $(ROW),TestRows/$(ROW)$$,.)' ./...
 
 .PHONY: browser
 browser: ## test the gateway's status page in Chromium, which apt-get fetches if need be
-	cd integration/browser && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
+	cd integration/browser && $(GO) test -count=1 -timeout 10m ./...
 
 .PHONY: metrics
-metrics: ## vet and test the adapters for Prometheus and OpenTelemetry, the dashboard and the alerts
-	cd metrics/prometheus && $(GO) vet ./... && $(GO) test $(RACE) -count=1 -timeout 10m ./...
-	cd metrics/otel && $(GO) vet ./... && $(GO) test $(RACE) -count=1 -timeout 10m ./...
-	cd metrics/check && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
+metrics: ## test the adapters for Prometheus and OpenTelemetry, the dashboard and the alerts
+	cd metrics/prometheus && $(GO) test $(RACE) -count=1 -timeout 10m ./...
+	cd metrics/otel && $(GO) test $(RACE) -count=1 -timeout 10m ./...
+	cd metrics/check && $(GO) test -count=1 -timeout 10m ./...
 
 .PHONY: metrics-cost
 metrics-cost: ## measure what metrics cost, on a replica set and in memory, about 2 minutes
@@ -112,10 +115,11 @@ vet: ## go vet
 	$(GO) vet ./...
 
 .PHONY: lint
-lint: vet ## gofmt, go vet and staticcheck
+lint: vet ## gofmt, go vet and staticcheck, in all modules
 	@files="$$(gofmt -l .)" || exit 1; \
 	if [ -n "$$files" ]; then echo "gofmt -w is due for:"; echo "$$files"; exit 1; fi
 	$(GO) run $(STATICCHECK) ./...
+	@for m in $(NESTED); do echo "== $$m"; (cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...) || exit 1; done
 
 .PHONY: tidy
 tidy: ## bring go.mod and go.sum in line with the imports
