@@ -204,8 +204,8 @@ func (l *Lock) delayedLocked() bool {
 		return false
 	}
 	switch l.lost.Reason {
-	case LostClosed, LostForced, LostOther:
-		return false // no failure of this lock
+	case LostClosed, LostForced:
+		return false // no failure
 	}
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -41,5 +42,24 @@ func TestASetOfWhichOneIsUnlocked(t *testing.T) {
 		s.Lock("b").lose(LostSettled)
 		b.requireLost(s.Err(), LostSettled)
 		b.requireLost(s.Unlock(b.ctx), LostSettled)
+	})
+}
+
+// TestTheOthersOfALostSetRestToo: with a lock-delay nobody gets one of them before it is over, whatever the holder says: what he has begun goes on with all of
+// them (the simulator, seed 728312).
+func TestTheOthersOfALostSetRestToo(t *testing.T) {
+	bubble(t, func(b *bed) {
+		const delay = time.Minute
+		p, q := b.proc(func(c *Config) { c.LockDelay = delay }), b.proc()
+		s := p.all(nil, "a", "b")
+		next := q.begin("b")
+		s.Lock("a").lose(LostTicket)
+		synctest.Wait()
+		b.requireLost(s.Unlock(b.ctx), LostTicket)
+		synctest.Wait()
+		require.False(b.t, next.over())
+		began := time.Now()
+		b.unlock(next.grantedIn(2 * delay))
+		require.GreaterOrEqual(b.t, time.Since(began), delay)
 	})
 }

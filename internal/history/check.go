@@ -72,8 +72,15 @@ func violation(r Rule, events []Event, format string, args ...any) Violation {
 	return Violation{Rule: r, Detail: fmt.Sprintf(format, args...), Events: events}
 }
 
-// exclusion walks over the ends and starts of the windows in the order of time.
-func exclusion(l *lockHistory) []Violation {
+func exclusion(l *lockHistory) (bad []Violation) {
+	for _, e := range l.eras() {
+		bad = append(bad, exclusionOf(l.name, e.of(l.trusted()), e.permits)...)
+	}
+	return bad
+}
+
+// exclusionOf walks over the ends and starts of the windows in the order of time.
+func exclusionOf(lock string, windows []*call, permits int64) []Violation {
 	type edge struct {
 		at    int64
 		start bool
@@ -81,7 +88,7 @@ func exclusion(l *lockHistory) []Violation {
 		c     *call
 	}
 	var edges []edge
-	for _, c := range l.trusted() {
+	for _, c := range windows {
 		edges = append(edges, edge{int64(c.start), true, c.units(), c})
 		for _, p := range c.parts {
 			edges = append(edges, edge{int64(p.end), false, p.units, c})
@@ -107,13 +114,13 @@ func exclusion(l *lockHistory) []Violation {
 		}
 		units += e.units
 		open = append(open, e.c)
-		if units > l.permits {
+		if units > permits {
 			var shown []Event
 			for _, c := range open {
 				shown = append(shown, c.events...)
 			}
 			bad = append(bad, violation(Exclusion, shown, "lock %q: %d units are trusted at %d, permits are %d: %v",
-				l.name, units, e.at, l.permits, open))
+				lock, units, e.at, permits, open))
 		}
 	}
 	return bad
@@ -128,14 +135,15 @@ func tokens(l *lockHistory) []Violation {
 			bad = append(bad, violation(Tokens, both(a, b), "lock %q: a number was granted twice: %v and %v", l.name, a, b))
 		}
 	}
-	// Two that cannot be held at the same time: one of them takes all permits.
+	// Two that cannot be held at the same time: one of them takes all permits that there ever were.
+	permits := l.eras()[0].permits
 	var alone, all *call // the highest numbers of windows that began before this instant
 	inTime := l.trusted()
 	for i := 0; i < len(inTime); {
 		now := i
 		for ; i < len(inTime) && inTime[i].start == inTime[now].start; i++ {
 			b, a := inTime[i], alone
-			if b.weight == l.permits {
+			if b.weight == permits {
 				a = all
 			}
 			if a != nil && b.lo < a.lo {
@@ -146,7 +154,7 @@ func tokens(l *lockHistory) []Violation {
 			if all == nil || c.lo > all.lo {
 				all = c
 			}
-			if c.weight == l.permits && (alone == nil || c.lo > alone.lo) {
+			if c.weight == permits && (alone == nil || c.lo > alone.lo) {
 				alone = c
 			}
 		}
@@ -212,16 +220,22 @@ func arrivals(l *lockHistory) []Violation {
 	return bad
 }
 
-// order goes through the trusted grants by number. A number before another was issued before it, and is unsettled for sure
+func order(l *lockHistory) (bad []Violation) {
+	for _, e := range l.eras() {
+		bad = append(bad, orderOf(l.name, e.of(l.trusted()), e.permits)...)
+	}
+	return bad
+}
+
+// orderOf goes through the trusted grants by number. A number before another was issued before it, and is unsettled for sure
 // until its window ends; so at the moment of a grant those with lower numbers whose windows end later, also such as have not
 // begun yet, take up permits.
-func order(l *lockHistory) []Violation {
-	byNumber := l.trusted()
+func orderOf(lock string, byNumber []*call, permits int64) []Violation {
 	slices.SortStableFunc(byNumber, func(a, b *call) int { return cmp.Compare(a.lo, b.lo) })
 	ends := newTally(byNumber)
 	var bad []Violation
 	for i, b := range byNumber {
-		if before := ends.above(b.start); before+b.units() > l.permits {
+		if before := ends.above(b.start); before+b.units() > permits {
 			shown := slices.Clone(b.events)
 			var who []*call
 			for _, a := range byNumber[:i] {
@@ -230,7 +244,7 @@ func order(l *lockHistory) []Violation {
 					shown = append(shown, a.events...)
 				}
 			}
-			bad = append(bad, violation(Order, shown, "lock %q: %v was granted past %v, permits are %d", l.name, b, who, l.permits))
+			bad = append(bad, violation(Order, shown, "lock %q: %v was granted past %v, permits are %d", lock, b, who, permits))
 		}
 		for _, p := range b.parts {
 			ends.add(p.end, p.units)

@@ -21,6 +21,10 @@
 // all: exclusion, tokens and order then say that nobody writes beside anybody, that tokens of writers are in order with all others, and
 // that nobody passes a writer. Each lock of a set is a call of its own.
 //
+// What operators do is in the history too. A window that was ended by force ends there, whatever its holder knew: nobody else's does. Where
+// permits were set, the numbers that were issued after that never have more than the most that there were since; those before may have had the
+// permits of their time.
+//
 // What is left in the database (I8) and how long recovery took is for the caller; [Gap] helps with the latter.
 //
 // # Why the stamps are sound

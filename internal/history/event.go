@@ -30,6 +30,10 @@ const (
 	Released Kind = "released"
 	// Failed: the call has returned without a lock. Err is why.
 	Failed Kind = "failed"
+	// Forced: somebody is about to unlock by force, and did or may have. Lock, Lo is the token.
+	Forced Kind = "forced"
+	// Resized: a semaphore has other permits from here on. Lock, Permits, Lo is the first number that was not issued then.
+	Resized Kind = "resized"
 	// Killed: the process has got a signal to die; At was taken before. Written by whoever sent it.
 	Killed Kind = "killed"
 )

@@ -22,6 +22,7 @@ type call struct {
 	start, end clock.Instant // the window; empty when end is not after start
 	promised   clock.Instant // the latest Until
 	known      clock.Instant // the latest time at which it knew
+	forced     clock.Instant // the first time at which it was unlocked by force; 0: never
 	told       clock.Instant // the first time at which it was told of a loss
 	given      []part        // what was given back before the rest
 	parts      []part        // of the window: those that are not empty
@@ -64,7 +65,31 @@ type lockHistory struct {
 	calls    []*call // in the order of the events
 	granted  []*call
 	arrivals []Event
-	windows  []*call // trusted
+	windows  []*call                 // trusted
+	forced   map[int64]clock.Instant // by token
+	resized  []Event
+}
+
+// era is the numbers of a semaphore from one on, and the most permits that there were since it was issued.
+type era struct {
+	from, permits int64
+}
+
+// eras are those of a lock, the first of which is all of it.
+func (l *lockHistory) eras() []era {
+	all := []era{{0, l.permits}}
+	for _, e := range l.resized {
+		for i := range all {
+			all[i].permits = max(all[i].permits, e.Permits)
+		}
+		all = append(all, era{e.Lo, e.Permits})
+	}
+	return all
+}
+
+// of are the calls whose numbers are of an era.
+func (e era) of(calls []*call) []*call {
+	return slices.DeleteFunc(calls, func(c *call) bool { return c.lo < e.from })
 }
 
 // trusted are the grants whose window is not empty, by its start.
@@ -96,7 +121,7 @@ func read(events []Event, opts Options) ([]*lockHistory, [][]*call, []Violation)
 	of := func(name string) *lockHistory {
 		l := locks[name]
 		if l == nil {
-			l = &lockHistory{name: name}
+			l = &lockHistory{name: name, forced: map[int64]clock.Instant{}}
 			locks[name] = l
 		}
 		return l
@@ -110,6 +135,14 @@ func read(events []Event, opts Options) ([]*lockHistory, [][]*call, []Violation)
 			continue
 		case Killed:
 			deaths = append(deaths, e)
+			continue
+		case Forced:
+			if at, again := of(e.Lock).forced[e.Lo]; !again || e.At < at {
+				of(e.Lock).forced[e.Lo] = e.At
+			}
+			continue
+		case Resized:
+			of(e.Lock).resized = append(of(e.Lock).resized, e)
 			continue
 		case Call:
 			l := of(e.Lock)
@@ -163,9 +196,20 @@ func read(events []Event, opts Options) ([]*lockHistory, [][]*call, []Violation)
 	for _, name := range slices.Sorted(maps.Keys(locks)) {
 		l := locks[name]
 		for _, c := range l.granted {
-			c.close(opts)
+			c.forced = l.forced[c.lo]
 		}
 		all = append(all, l)
+	}
+	for _, set := range together {
+		forced := slices.ContainsFunc(set, func(c *call) bool { return c.forced > 0 })
+		for _, c := range set {
+			if forced && c.forced == 0 && c.lost {
+				c.forced = c.told // losing one is losing all: who is told gives the others back at once
+			}
+			if c.isGranted {
+				c.close(opts)
+			}
+		}
 	}
 	return all, together, bad
 }
@@ -210,6 +254,9 @@ func (c *call) close(opts Options) {
 	}
 	if c.released {
 		until = min(until, c.end)
+	}
+	if c.forced > 0 {
+		until = min(until, c.forced)
 	}
 	c.end = until
 	for _, p := range append(slices.Clone(c.given), part{c.left(), until}) {

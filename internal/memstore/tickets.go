@@ -92,7 +92,7 @@ func (st *state) bury(name string, gaps []queue.Range) {
 		for n := g.Lo; n <= g.Hi; n++ {
 			id := queue.TicketID{Lock: name, Lo: n}
 			if _, stands := st.tickets[id]; !stands {
-				st.tickets[id] = queue.Ticket{ID: id, Hi: n, At: st.time(), Labels: []string{}, Tomb: true}
+				st.tickets[id] = queue.Ticket{ID: id, Hi: n, At: st.time(), Labels: []string{}, Weight: 1, Tomb: true} // weight as decodeTicket has it
 			}
 		}
 	}

@@ -9,7 +9,8 @@
 // testing/synctest, where hours take milliseconds. After two to six seconds everything is whole again. Then every call of a living
 // process must return (I7), what the dead left must be cleared within five minutes (I6), and when all have closed, nothing
 // may be left (I8). Three in five schedules have more: a read/write lock, a semaphore whose units are given back in parts, and calls of LockAll
-// ([PlainPlan] is the plan without). A write on a lock document that breaks I1 or I2, or the deletion of a ticket whose numbers are not settled, is
+// ([PlainPlan] is the plan without), and half of those in which nobody deletes documents have operators: locks are unlocked by force, permits are
+// set, holders are asked to give locks back and mostly do, and have a lock-delay ([UsersPlan] is the plan without). A write on a lock document that breaks I1 or I2, or the deletion of a ticket whose numbers are not settled, is
 // a violation at once.
 //
 // # Faults

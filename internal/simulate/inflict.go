@@ -56,6 +56,8 @@ func (w *world) strike(p *process, f *Fault) {
 		p.clk.Sleep(f.For)
 	case Ended:
 		p.client.KillStreams(memstore.ErrNoReply)
+	case Force, Resize, Ask:
+		w.operate(p, f)
 	}
 }
 

@@ -27,6 +27,7 @@ type Plan struct {
 // ProcPlan is a process, and whoever starts in its place.
 type ProcPlan struct {
 	TTL, Margin, TicketDelay, OpTimeout time.Duration
+	LockDelay                           time.Duration
 	Poll                                bool
 	Begins                              time.Duration
 }
@@ -52,6 +53,7 @@ type Job struct {
 	Step       time.Duration // between two looks at the lock
 	Hasty      bool          // gives the lock back with a context that ends at once
 	Careless   bool          // never gives back a lock that was lost
+	Polite     bool          // gives it back when somebody asks for it
 }
 
 // FaultKind is what goes wrong.
@@ -106,6 +108,8 @@ type Fault struct {
 	P        float64 // from 2 on: always
 	Op       memstore.Op
 	Point    memstore.Point
+	Lock     int   // of an operator's call
+	N        int64 // permits
 }
 
 func (f *Fault) hits(slot int, at time.Duration) bool {
@@ -137,7 +141,7 @@ func isWrite(op memstore.Op) bool {
 	switch op {
 	case memstore.OpEnqueue, memstore.OpTry, memstore.OpSettle, memstore.OpPutTicket, memstore.OpMarkPassed, memstore.OpDropTickets,
 		memstore.OpBury, memstore.OpBeginSession, memstore.OpRenew, memstore.OpEndSession, memstore.OpBurySession,
-		memstore.OpMarkCleared, memstore.OpRemove:
+		memstore.OpMarkCleared, memstore.OpRemove, memstore.OpSetPermits, memstore.OpRequest, memstore.OpForce, memstore.OpTell:
 		return true
 	}
 	return false
@@ -158,8 +162,15 @@ func (r *planner) chance(p float64) bool { return r.Float64() < p }
 
 func pick[T any](r *planner, from ...T) T { return from[r.IntN(len(from))] }
 
-// NewPlan makes the schedule of a seed: the plain plan, and more.
+// NewPlan makes the schedule of a seed: that of its users, and operators.
 func NewPlan(seed int64) Plan {
+	p := UsersPlan(seed)
+	p.operators()
+	return p
+}
+
+// UsersPlan is the schedule of a seed as it was when there were no operators: the plain plan, and more.
+func UsersPlan(seed int64) Plan {
 	p := PlainPlan(seed)
 	p.more()
 	return p

@@ -23,6 +23,7 @@ type process struct {
 	w      *world
 	id     int
 	slot   int
+	delay  time.Duration // its lock-delay
 	m      *fairlock.Manager
 	clk    *memstore.Clock
 	client *memstore.Client
@@ -51,13 +52,13 @@ type callKey struct {
 func (w *world) start(id, slot int, plan ProcPlan) *process {
 	p := &process{
 		w: w, id: id, slot: slot, clk: memstore.NewClock(), client: w.srv.Client(), gone: make(chan struct{}),
-		awake: make(chan struct{}), made: map[callKey]uint64{}, held: map[int64]bool{}, sent: map[int64]clock.Instant{},
+		delay: plan.LockDelay, awake: make(chan struct{}), made: map[callKey]uint64{}, held: map[int64]bool{}, sent: map[int64]clock.Instant{},
 	}
 	close(p.awake)
 	p.client.Steer(p.course)
 	p.client.Deliver(p.copies)
 	m, err := fairlock.Assemble(&fairlock.Config{
-		TTL: plan.TTL, Margin: plan.Margin, TicketDelay: plan.TicketDelay, OpTimeout: plan.OpTimeout, Poll: plan.Poll, Label: "simulated",
+		TTL: plan.TTL, Margin: plan.Margin, TicketDelay: plan.TicketDelay, OpTimeout: plan.OpTimeout, LockDelay: plan.LockDelay, Poll: plan.Poll, Label: "simulated",
 	}, parts.Parts{
 		Clock: p.clk, Queue: arriving{p.client.Queue(), p}, Sessions: p.client.Sessions(), Source: p.client.Source(),
 		Chance: newSource(uint64(w.plan.Seed), uint64(id)),

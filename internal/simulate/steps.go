@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 
+	"github.com/fairlock/fairlock/internal/history"
 	"github.com/fairlock/fairlock/queue"
 )
 
@@ -22,9 +23,22 @@ func (s *steps) written(v queue.View) {
 	was, known := s.last[v.Name]
 	s.last[v.Name] = v
 	s.w.tracef("lock %q: issued %d settled %d done %v frontier %d calls %d", v.Name, v.Issued, v.Settled, v.Done, v.Frontier, v.Calls)
+	if v.Permits != was.Permits && (known || s.w.named(v.Name) != v.Permits) { // SetPermits can make the document
+		s.w.record(history.Event{Kind: history.Resized, At: s.w.now(), Lock: v.Name, Lo: v.Issued + 1, Permits: v.Permits})
+	}
 	for _, rule := range broken(&was, &v, known) {
 		s.w.fail(fmt.Sprintf("lock %q: %s: %+v after %+v", v.Name, rule, v, was))
 	}
+}
+
+// named is the permits that users name for a lock.
+func (w *world) named(lock string) int64 {
+	for _, l := range w.plan.Locks {
+		if l.Name == lock {
+			return l.Shape.Permits
+		}
+	}
+	return queue.Mutex.Permits
 }
 
 // broken returns what a lock document breaks, as such and beside the one before it.
@@ -45,7 +59,8 @@ func broken(was, v *queue.View, known bool) (rules []string) {
 		return rules
 	}
 	rule(v.Issued >= was.Issued, "I1: issued went down")
-	if v.Arrivals < was.Arrivals || v.Arrivals == was.Arrivals && v.Issued != was.Issued { // made anew, by an arrival
+	resized := v.Permits != was.Permits
+	if v.Arrivals < was.Arrivals || v.Arrivals == was.Arrivals && v.Issued != was.Issued && !resized { // made anew, by an arrival
 		rule(v.Settled >= was.Issued, "I1: a new document begins among old numbers")
 		return rules
 	}
@@ -91,7 +106,7 @@ func (w *world) unrest() []string {
 	var left []string
 	for _, v := range w.srv.Locks() {
 		locks[v.Name] = true
-		if v.Name != sweepName && (v.Settled != v.Issued || v.IdleSince == nil) {
+		if v.Name != sweepName && (v.Settled != v.Issued || v.IdleSince == nil && !v.Managed) {
 			left = append(left, fmt.Sprintf("lock %+v", v))
 		}
 	}

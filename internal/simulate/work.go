@@ -155,13 +155,6 @@ func (c *caller) hold(h held) {
 		p.held[id] = true
 	}
 	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, id := range c.ids {
-			delete(p.held, id)
-		}
-	}()
 	end := p.w.now().Add(j.Hold)
 	for c.trusts(h) {
 		left := end.Sub(p.w.now())
@@ -171,14 +164,25 @@ func (c *caller) hold(h held) {
 		if p.sleep(h.Context(), min(left, j.Step)) == errDead || !p.runs() {
 			return
 		}
+		if j.Polite && c.asked(h) && c.trusts(h) {
+			break
+		}
 		if l, ok := h.(*fairlock.Lock); ok && j.Part > 0 && l.Units() > j.Part && !c.reduce(l) {
 			return
 		}
 	}
-	if p.isDead() || j.Careless && h.Err() != nil {
-		return
+	lost := h.Err() != nil
+	if p.isDead() || j.Careless && lost {
+		return // Close gives it back
 	}
-	c.tell(history.Event{Kind: history.Released, At: p.w.now()})
+	if !lost || p.delay == 0 { // a lock-delay stands whatever the holder says, and only Close ends it
+		p.mu.Lock()
+		for _, id := range c.ids {
+			delete(p.held, id)
+		}
+		p.mu.Unlock()
+		c.tell(history.Event{Kind: history.Released, At: p.w.now()})
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if j.Hasty {
@@ -187,6 +191,18 @@ func (c *caller) hold(h held) {
 	if err := h.Unlock(ctx); errors.Is(err, fairlock.ErrLost) && p.runs() {
 		c.tell(history.Event{Kind: history.Lost, At: p.w.now(), Err: err.Error()})
 	}
+}
+
+// asked reports whether somebody asks for one of the locks.
+func (c *caller) asked(h held) bool {
+	for i := range c.locks {
+		select {
+		case <-c.lock(h, i).Requested():
+			return true
+		default:
+		}
+	}
+	return false
 }
 
 // reduce gives back some units, and reports whether the process goes on.
@@ -229,7 +245,7 @@ func (c *caller) trusts(h held) bool {
 		}
 		return false
 	case !closing: // otherwise it has been given up, and the loss is on its way
-		c.tell(history.Event{Kind: history.Trusted, At: at, Until: at.Add(left)})
+		c.tell(history.Event{Kind: history.Trusted, At: at, Until: at.Add(left + p.delay)}) // nobody else is admitted before that, if it is lost
 	}
 	return true
 }
