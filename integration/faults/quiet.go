@@ -78,7 +78,7 @@ func (r *Run) left(ctx context.Context, session, lock string) ([]string, error) 
 		{"sessions", bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: session}}}, {Key: "ended", Value: bson.D{{Key: "$ne", Value: true}}}}},
 		{"tickets", bson.D{{Key: "_id.lock", Value: bson.D{{Key: "$ne", Value: lock}}}}},
 		{"locks", bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: lock}}}, {Key: "$or", Value: bson.A{
-			bson.D{{Key: "idleSince", Value: bson.D{{Key: "$exists", Value: false}}}},
+			bson.D{{Key: "idleSince", Value: bson.D{{Key: "$exists", Value: false}}}, {Key: "managed", Value: bson.D{{Key: "$ne", Value: true}}}}, // what was decided by hand stays
 			bson.D{{Key: "done.0", Value: bson.D{{Key: "$exists", Value: true}}}},
 			bson.D{{Key: "$expr", Value: bson.D{{Key: "$ne", Value: bson.A{"$issued", "$settled"}}}}},
 		}}}},

@@ -14,7 +14,7 @@ func Rows() []Row {
 		none(), pool1(), oneThread(),
 		killHolder(), killWaiter(), pauseHolder(), pauseShort(), cutClient(), killCursor(),
 		dropped("locks"), dropped("tickets"), dropped("sessions"), renamed(), dropDatabase(), malformed(),
-		primitive(Semaphores), primitive(ReadWrite), primitive(Sets), primitive(Elections),
+		primitive(Semaphores), primitive(ReadWrite), primitive(Sets), primitive(Elections), forced(), permitted(),
 		stepDown(), killPrimary(), pausePrimary(), freezeSecondaries(), slowSecondaries(),
 		historyLost(), neighbour(), roleRevoked(),
 	}

@@ -124,18 +124,7 @@ func pauseHolder() Row {
 				return procs[0].Resume(ctx, extraLock(i))
 			})
 		},
-		Expect: func(r *Run) (broken []string) {
-			ops, err := readOps(r.Dir)
-			if err != nil {
-				return []string{err.Error()}
-			}
-			for _, o := range ops {
-				if o.Outcome == Refused {
-					return nil
-				}
-			}
-			return []string{"a stale write is refused: none was"}
-		},
+		Expect: staleWriteRefused,
 	}
 }
 
@@ -252,4 +241,18 @@ func (r *Run) closeCables() {
 	for _, c := range r.cables {
 		c.Close()
 	}
+}
+
+// staleWriteRefused is the promise of rows in which holders write to the register after the next has.
+func staleWriteRefused(r *Run) (broken []string) {
+	ops, err := readOps(r.Dir)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, o := range ops {
+		if o.Outcome == Refused {
+			return nil
+		}
+	}
+	return []string{"a stale write is refused: none was"}
 }
