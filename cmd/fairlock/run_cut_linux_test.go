@@ -19,57 +19,8 @@ import (
 //	FAIRLOCK_CUTS=100 go test ./cmd/fairlock -count=1 -v -parallel 10 -run TestCutOff
 const envCuts = "FAIRLOCK_CUTS"
 
-// treeScript is a command that does not want to end: all of it is deaf to what asks it to. Each process notes its number, and
-// when it was started, so that a number that was given anew is not taken for it.
-const treeScript = `
-trap '' TERM HUP INT
-note() { read -r s < /proc/$$/stat; set -- ${s##*) }; echo "$$ ${20}" >> tree; }
-case $1 in
-child)        # leads; the others are its own
-	echo $FAIRLOCK_OWNER > owner
-	note
-	sh tree.sh stay &
-	setsid sh tree.sh stay &
-	setsid sh -c 'sh tree.sh stay & exit 0'    # a daemon: its parent is gone at once
-	sh tree.sh chain 40 &
-	sh tree.sh comet &
-	wait; wait; wait ;;
-stay)
-	note; exec sleep 1000 ;;
-chain)        # each in a session of its own, under the one before
-	note
-	if [ $2 = 0 ]; then exec sleep 1000; fi
-	setsid sh tree.sh chain $(($2 - 1)) &
-	wait ;;
-comet)        # never the same process for long; it leaves a trail
-	echo >> trail
-	sleep 0.1
-	setsid sh tree.sh comet & ;;
-esac
-`
-
-// treeSize is how many of them note themselves.
+// treeSize is how many processes of testdata/cut/tree.sh note themselves.
 const treeSize = 1 + 3 + 41
-
-// checkScript is the next holder's command. It lists what it finds alive of the other one's: first, with nothing but its shell,
-// those that are noted; then every process that has in its environment which session it ran under. A comet can pass between two
-// looks, but its trail would grow.
-const checkScript = `
-: > $1
-trail=$(wc -c < trail)
-while read -r pid start; do
-	s=
-	{ read -r s < /proc/$pid/stat; } 2>/dev/null
-	set -- "$1" "$2" ${s##*) }
-	if [ "${22}" = $start ] && [ $3 != Z ]; then echo noted:$pid >> $1; fi
-done < tree
-grep -lzsx "FAIRLOCK_OWNER=$(cat owner)" /proc/[0-9]*/environ >> $1
-if [ $2 = next ]; then
-	sleep 0.5
-	if [ $(wc -c < trail) != $trail ]; then echo trail >> $1; fi
-fi
-echo over >> $1
-`
 
 // TestCutOff is the promise of run: a holder is cut off from MongoDB, and of all that its command has started nothing is there any
 // more when the command of the next one starts. That one looks for itself; no clock is compared.
@@ -105,8 +56,7 @@ func TestCutOff(t *testing.T) {
 
 // cutOff is one such holder. What it is sent vanishes, or all its connections end and no new one can be made.
 func cutOff(b *bench, vanish bool) (took time.Duration, lived int) {
-	require.NoError(b, os.WriteFile(b.path("tree.sh"), []byte(treeScript), 0o600))
-	require.NoError(b, os.WriteFile(b.path("check.sh"), []byte(checkScript), 0o600))
+	require.NoError(b, os.CopyFS(b.dir, os.DirFS("testdata/cut")))
 	network, uri := newCable(b)
 	holder := b.start("run", "--uri", uri, "--ttl", brief, "job", "--", "sh", "tree.sh", "child")
 	b.Cleanup(b.fell)
