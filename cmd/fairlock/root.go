@@ -14,7 +14,7 @@ func commands() []*cobra.Command {
 		newStatusCmd(), newQueueCmd(), newWatchCmd(),
 		newRequestReleaseCmd(), newReleaseCmd(), newPermitsCmd(),
 		newSetupCmd(), newDoctorCmd(),
-		newDevCmd(), newDemoCmd(),
+		newDevCmd(), newDemoCmd(), newBenchCmd(),
 		newCompletionCmd(), newManCmd(), newReferenceCmd(),
 	}
 }
