@@ -42,7 +42,7 @@ func newRequestReleaseCmd() *cobra.Command {
 		Use:   "request-release [flags] NAME",
 		Short: "Ask the holders of a lock to give it back",
 		Long: "request-release asks those who hold the lock NAME at this moment to give it back. It forces nobody: a holder hears of\n" +
-			"it within about a second, if its program asks (Lock.Requested). fairlock run does not: end its command instead.\n" +
+			"it within about a second, if its program asks (Lock.Requested); a command of fairlock run, if --on-request is set.\n" +
 			"\"queue NAME\" shows the newest request.\n\n" +
 			"Exit code 4: nobody holds the lock.",
 		Args:                  oneName,
