@@ -30,6 +30,9 @@ it on for --duration. It prints
 each with median and 99th percentile, and with both as multiples of the floor's, which say more of the lock than milliseconds do.
 Take a quiet moment and look at several runs: the 99th percentile is of few measurements.
 
+JSON has server, database, processes, goroutines, holdMs, durationMs, acquisitions, acquisitionsPerSecond, and floor, pair, handoff and
+handoffInside: n, p50Ms, p99Ms and maxMs, and but for the floor p50Floors and p99Floors.
+
 It is a load test, so MONGODB_URI alone is not taken, nor the database in the URI: its collections are in database fairlock_bench, or that
 of --db, which must be empty and is dropped at the end, also after Ctrl-C. That needs the role readWrite on it.`
 
@@ -98,6 +101,7 @@ func (f *benchFlags) run(cmd *cobra.Command) error {
 	if s.uri == "" {
 		return usagef(cmd, "no MongoDB to measure: set --uri or FAIRLOCK_URI (MONGODB_URI alone is not taken: this is a load test)")
 	}
+	s.db = cmp.Or(s.db, defaultBenchDB)
 	client, _, err := s.client()
 	if err != nil {
 		return err
@@ -108,7 +112,7 @@ func (f *benchFlags) run(cmd *cobra.Command) error {
 		return exitf(exitInternal, "path of this program, to start workers: %w", err)
 	}
 	o := lockbench.Options{
-		Client: client, URI: s.uri, DB: cmp.Or(s.db, defaultBenchDB), Prefix: s.collections(),
+		Client: client, URI: s.uri, DB: s.db, Prefix: s.collections(),
 		Processes: f.processes, Goroutines: f.goroutines, Duration: f.duration, Hold: f.hold,
 		Worker: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, "bench", "worker") },
 		Log:    s.logger(),

@@ -59,7 +59,7 @@ func newRequestReleaseCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: name")
 	return cmd
 }
 
@@ -117,7 +117,7 @@ func newReleaseCmd() *cobra.Command {
 	f.Int64Var(&token, "token", 0, "the holder's token")
 	f.Lookup("token").DefValue = "0" // which is not shown: there is no default
 	f.StringVar(&reason, "reason", "", "why, 1 to 255 bytes, for those who look later")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object: name, token and reason")
 	return cmd
 }
 
@@ -163,6 +163,6 @@ func newPermitsCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: name and permits")
 	return cmd
 }

@@ -25,7 +25,12 @@ const queueLong = `queue shows the line of one lock: who holds it, then who wait
   LEASE-LEFT  time until its lease is over unless it is renewed
 
 Then come the newest request to give the lock back, and what was unlocked by force, oldest first. A place younger than a
-second shows ? in place of its owner. Times in JSON are in nanoseconds.
+second shows ? in place of its owner.
+
+JSON has name, kind, permits, managed (set by "permits"), holders, waiters, more (how many numbers stand behind them), lastToken,
+idleSince, request (by, at, upTo) and forced (token, session, by, reason, at). A place has token, position, units and, unless it is too
+young, owner: session, host, pid, label, age, held, leaseLeft and dead. Lengths of time are in nanoseconds. What is not there, or
+false, may be left out.
 
 Exit code 3: there is no lock NAME.`
 
