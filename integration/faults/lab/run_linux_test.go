@@ -82,8 +82,8 @@ func TestRunIsCutOff(t *testing.T) {
 
 		n.Set(hosts[0], host, lab.Link{Down: true})
 		require.NoError(t, next.Wait())
+		require.Error(t, holder.Wait()) // said is complete
 		require.Equal(t, "over\n", read("found"), "%s", said.String())
-		require.Error(t, holder.Wait())
 		require.Equal(t, 76, holder.ProcessState.ExitCode(), "%s", said.String())
 	}
 }
