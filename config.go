@@ -2,9 +2,9 @@ package fairlock
 
 import (
 	"log/slog"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/fairlock/fairlock/internal/naming"
 )
 
 // Config configures a [Manager]. The zero value, or nil, is the default. It is checked once, in [New].
@@ -115,10 +115,9 @@ func (c *Config) withDefaults() (Config, error) {
 		return cfg, invalidOption("Config.MaxCalls", cfg.MaxCalls, "must not be negative")
 	case cfg.MaxWaiters < 0:
 		return cfg, invalidOption("Config.MaxWaiters", cfg.MaxWaiters, "must not be negative")
-	case len(cfg.Prefix) > 100 || !utf8.ValidString(cfg.Prefix) || strings.ContainsAny(cfg.Prefix, "$\x00") ||
-		strings.HasPrefix(cfg.Prefix, "system.") || strings.HasPrefix(cfg.Prefix, "."):
-		return cfg, invalidOption("Config.Prefix", quoted(cfg.Prefix),
-			"must be at most 100 bytes of valid UTF-8 without $ and NUL, not starting with . or system.")
+	}
+	if rule := naming.Prefix(cfg.Prefix); rule != "" {
+		return cfg, invalidOption("Config.Prefix", quoted(cfg.Prefix), rule)
 	}
 	return cfg, checkLabel(cfg.Label)
 }

@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/fairlock/fairlock/internal/clock"
+	"github.com/fairlock/fairlock/internal/naming"
 	"github.com/fairlock/fairlock/internal/parts"
 	"github.com/fairlock/fairlock/queue"
 	"github.com/fairlock/fairlock/reaper"
@@ -40,6 +41,9 @@ func New(ctx context.Context, db *mongo.Database, cfg *Config) (*Manager, error)
 	}
 	if db == nil {
 		return nil, invalidOption("database", "nil", "must not be nil")
+	}
+	if rule := naming.Database(db.Name()); rule != "" {
+		return nil, invalidOption("database", quoted(db.Name()), rule)
 	}
 	clusterTime, err := probe(ctx, db)
 	if err != nil {

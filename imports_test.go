@@ -18,13 +18,14 @@ func TestImports(t *testing.T) {
 	const self = "github.com/fairlock/fairlock/"
 	outside := []string{"go.mongodb.org/mongo-driver/v2/", "github.com/oklog/ulid/v2", "golang.org/x/sync/"}
 	inside := map[string][]string{
-		".":               {"queue", "waiter", "reaper", "internal/clock", "internal/parts", "internal/chance"},
+		".":               {"queue", "waiter", "reaper", "internal/clock", "internal/parts", "internal/chance", "internal/naming"},
 		"internal/parts":  {"queue", "waiter", "reaper", "internal/clock"},
 		"queue":           {},
 		"waiter":          {"queue", "internal/clock", "internal/chance"},
 		"reaper":          {"queue", "internal/clock", "internal/chance"},
 		"internal/clock":  {},
 		"internal/chance": {},
+		"internal/naming": {},
 		"gateway":         {"."},
 	}
 	for dir, ours := range inside {

@@ -54,6 +54,9 @@ type ForcedUnlock struct {
 type Place struct {
 	Token    int64 `json:"token"`
 	Position int   `json:"position"` // 0 for holders, from 1 for waiters
+	// Units is how many are held or waited for: 1 of a mutex and of a read lock, all that there are of a write lock. Without an
+	// owner it is 1, since each number is a place of its own then.
+	Units int64 `json:"units"`
 	// Owner is nil while there is no ticket for the number: it is younger than the ticket delay, or its process died
 	// before it wrote one.
 	Owner *Owner `json:"owner,omitempty"`
@@ -168,6 +171,7 @@ func (info *LockInfo) fill(v *queue.View, tickets []queue.Ticket, who owners) {
 				}
 				p.Owner = who.of(k, int((n-k.ID.Lo)/k.Weight))
 			}
+			p.Units = min(last, run.Hi) - n + 1 // the rest was given back
 			held := last <= v.Frontier || v.Permits == 1 && passedOn && len(info.Holders) == 0
 			if held {
 				if p.Owner != nil && v.Permits == 1 {

@@ -68,3 +68,39 @@ func TestInspectShowsThoseBeforeACancelledOne(t *testing.T) {
 		b.requireIdle("x")
 	})
 }
+
+// TestInspectShowsUnits: how many a place holds or waits for; not those that were given back.
+func TestInspectShowsUnits(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p, q, other := b.proc(), b.proc(), b.proc()
+		s := p.semaphore("x", 6)
+		three := p.beginAcquire(s, 3).granted()
+		two := p.beginAcquire(s, 2).granted()
+		four := q.beginAcquire(q.semaphore("x", 6), 4)
+		units := func() (u []int64) {
+			info, err := other.Inspect(b.ctx, "x")
+			require.NoError(b.t, err)
+			for _, place := range append(info.Holders, info.Waiters...) {
+				u = append(u, place.Units)
+			}
+			return u
+		}
+		synctest.Wait()
+		require.Equal(b.t, []int64{1, 1, 1, 1, 1, 1, 1, 1, 1}, units(), "nobody knows yet whose they are")
+		time.Sleep(2 * time.Second)
+		require.Equal(b.t, []int64{3, 2, 4}, units())
+		require.NoError(b.t, three.Release(b.ctx, 2))
+		require.Equal(b.t, []int64{1, 2, 4}, units())
+		b.unlock(two)
+		require.Equal(b.t, []int64{1, 4}, units())
+		b.unlock(three)
+		b.unlock(four.granted())
+
+		w := p.beginAcquire(p.semaphore("y", 1), 1).granted()
+		time.Sleep(2 * time.Second)
+		info, err := other.Inspect(b.ctx, "y")
+		require.NoError(b.t, err)
+		require.EqualValues(b.t, 1, info.Holders[0].Units)
+		b.unlock(w)
+	})
+}

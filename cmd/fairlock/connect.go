@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/naming"
 )
 
 // connectLimit bounds how long a command looks for MongoDB. A URI with serverSelectionTimeoutMS can only shorten it.
@@ -86,6 +87,12 @@ type opened struct {
 func (s shared) client() (*mongo.Client, *options.ClientOptions, error) {
 	if s.uri == "" {
 		return nil, nil, usagef(s.cmd, "no MongoDB to connect to: set --uri, FAIRLOCK_URI or MONGODB_URI (\"fairlock dev\" starts one)")
+	}
+	if rule := naming.Database(s.database()); rule != "" {
+		return nil, nil, usagef(s.cmd, "the database, of --db or the connection string, is %q: %s", s.database(), rule)
+	}
+	if rule := naming.Prefix(s.prefix); rule != "" {
+		return nil, nil, usagef(s.cmd, "--prefix is %q: %s", s.prefix, rule)
 	}
 	opts := options.Client().ApplyURI(s.uri).SetAppName("fairlock")
 	if err := opts.Validate(); err != nil {

@@ -21,6 +21,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 
 	"github.com/fairlock/fairlock"
+	groupguard "github.com/fairlock/fairlock/internal/guard"
 )
 
 // brief is the lease of those that shall lose it. A shorter one is lost to a busy machine before.
@@ -179,7 +180,8 @@ func (b *bench) start(args ...string) *proc {
 	return b.startCmd(exec.Command("fairlock", args...), nil)
 }
 
-// startCmd starts a command that is or becomes fairlock, with more in its environment.
+// startCmd starts a command that is or becomes fairlock, with more in its environment. It has a standard output already, or gets a
+// file. It ends with the test, and with this process however that ends: a watch would otherwise stay for ever.
 func (b *bench) startCmd(cmd *exec.Cmd, env []string) *proc {
 	b.Helper()
 	n := procs.Add(1)
@@ -187,11 +189,17 @@ func (b *bench) startCmd(cmd *exec.Cmd, env []string) *proc {
 	p.stdout, p.stderr = fmt.Sprintf("stdout.%d", n), fmt.Sprintf("stderr.%d", n)
 	p.cmd.Dir = b.dir
 	p.cmd.Env = append(append(os.Environ(), "FAIRLOCK_URI="+b.uri), env...)
+	g, err := groupguard.Start()
+	require.NoError(b, err)
+	cmd.SysProcAttr = g.Attr()
 	stdout, err := os.Create(b.path(p.stdout))
 	require.NoError(b, err)
 	stderr, err := os.Create(b.path(p.stderr))
 	require.NoError(b, err)
-	p.cmd.Stdout, p.cmd.Stderr = stdout, stderr
+	if p.cmd.Stdout == nil {
+		p.cmd.Stdout = stdout
+	}
+	p.cmd.Stderr = stderr
 	require.NoError(b, p.cmd.Start())
 	_, _ = stdout.Close(), stderr.Close()
 	go func() {
@@ -199,8 +207,9 @@ func (b *bench) startCmd(cmd *exec.Cmd, env []string) *proc {
 		_ = p.cmd.Wait()
 	}()
 	b.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
+		g.Release()
 		<-p.done
+		<-g.Done()
 	})
 	return p
 }

@@ -74,6 +74,9 @@ func commandsOf(root *cobra.Command) []*cobra.Command {
 	return all
 }
 
+// manWidth is what a terminal of 80 columns leaves to text that must stay as it is: the formatter indents it by 7.
+const manWidth = 72
+
 // manPage is in the man macros. What people wrote for --help is the source.
 func manPage(c *cobra.Command) string {
 	var b strings.Builder
@@ -81,20 +84,27 @@ func manPage(c *cobra.Command) string {
 	fmt.Fprintf(&b, ".TH %s 1 \"\" \"fairlock\" \"User Commands\"\n", strings.ToUpper(roff(dashed)))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(dashed), roff(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(useLine(c)))
+	b.WriteString(".nh\n.ad l\n") // a word that is divided, or spread, could not be copied into a shell
 	b.WriteString(".SH DESCRIPTION\n")
 	for i, p := range paragraphs(c.Long) {
-		if i > 0 {
+		rows := p.rows()
+		if i > 0 && rows == nil {
 			b.WriteString(".PP\n")
 		}
-		if p.asIs {
+		switch {
+		case rows != nil:
+			for _, row := range rows {
+				fmt.Fprintf(&b, ".TP 13\n%s\n%s\n", roff(row[0]), roff(row[1]))
+			}
+		case p.asIs:
 			fmt.Fprintf(&b, ".nf\n%s\n.fi\n", roff(p.text))
-		} else {
+		default:
 			fmt.Fprintf(&b, "%s\n", roff(p.text))
 		}
 	}
 	for _, s := range []struct{ head, text string }{
-		{"OPTIONS", c.NonInheritedFlags().FlagUsagesWrapped(80)},
-		{"OPTIONS OF ALL COMMANDS", c.InheritedFlags().FlagUsagesWrapped(80)},
+		{"OPTIONS", c.NonInheritedFlags().FlagUsagesWrapped(manWidth)},
+		{"OPTIONS OF ALL COMMANDS", c.InheritedFlags().FlagUsagesWrapped(manWidth)},
 		{"EXAMPLES", c.Example},
 	} {
 		if s.text = strings.TrimRight(s.text, "\n"); s.text != "" {
@@ -112,12 +122,13 @@ func manPage(c *cobra.Command) string {
 	return b.String()
 }
 
-// roff makes text that the formatter prints as it is: no escapes, and no line that is a request.
+// roff makes text that the formatter prints as it is: no escapes, no line that is a request, and no typographic signs in place
+// of what a shell must be given.
 func roff(s string) string {
-	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "~", `\(ti`, "^", `\(ha`).Replace(s)
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
-		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {
+		if strings.HasPrefix(l, ".") {
 			lines[i] = `\&` + l
 		}
 	}
@@ -136,6 +147,28 @@ func useLine(c *cobra.Command) string {
 type paragraph struct {
 	asIs bool
 	text string
+}
+
+// rows are those of a table of two columns, a word or a few and what they mean, which may go on in further lines. Of anything
+// else they are nil.
+func (p paragraph) rows() (rows [][2]string) {
+	if !p.asIs {
+		return nil
+	}
+	for line := range strings.SplitSeq(p.text, "\n") {
+		text := strings.TrimLeft(line, " ")
+		key, means, ok := strings.Cut(text, "  ")
+		switch indent := len(line) - len(text); {
+		case text == "":
+		case indent == 2 && ok:
+			rows = append(rows, [2]string{key, strings.TrimLeft(means, " ")})
+		case indent > 2 && len(rows) > 0:
+			rows[len(rows)-1][1] += "\n" + text
+		default:
+			return nil
+		}
+	}
+	return rows
 }
 
 // paragraphs divides a help text at empty lines, and where indented lines begin or end.

@@ -42,7 +42,7 @@ func newRequestReleaseCmd() *cobra.Command {
 		Use:   "request-release [flags] NAME",
 		Short: "Ask the holders of a lock to give it back",
 		Long: "request-release asks those who hold the lock NAME at this moment to give it back. It forces nobody: a holder hears of\n" +
-			"it within about a second, if its program asks (Lock.Requested). fairlock run does not: end its command instead.\n" +
+			"it within about a second, if its program asks (Lock.Requested); a command of fairlock run, if --on-request is set.\n" +
 			"\"queue NAME\" shows the newest request.\n\n" +
 			"Exit code 4: nobody holds the lock.",
 		Args:                  oneName,
@@ -59,7 +59,7 @@ func newRequestReleaseCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: name")
 	return cmd
 }
 
@@ -117,7 +117,7 @@ func newReleaseCmd() *cobra.Command {
 	f.Int64Var(&token, "token", 0, "the holder's token")
 	f.Lookup("token").DefValue = "0" // which is not shown: there is no default
 	f.StringVar(&reason, "reason", "", "why, 1 to 255 bytes, for those who look later")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object: name, token and reason")
 	return cmd
 }
 
@@ -163,6 +163,6 @@ func newPermitsCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: name and permits")
 	return cmd
 }

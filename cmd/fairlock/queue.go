@@ -4,25 +4,33 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/queue"
 )
 
 const queueLong = `queue shows the line of one lock: who holds it, then who waits, in the order in which they will get it.
 
   PLACE       - for holders, from 1 for those who wait
   STATE       held, waits; expired: its lease is over, and it is about to be cleared
+  UNITS       how many it holds or waits for (semaphore)
   TOKEN       the fencing token, which is also what "release --force" wants
   AGE         time since the place was taken
   HELD        time since it was admitted (holder of a mutex)
   LEASE-LEFT  time until its lease is over unless it is renewed
 
 Then come the newest request to give the lock back, and what was unlocked by force, oldest first. A place younger than a
-second shows ? in place of its owner. Times in JSON are in nanoseconds.
+second shows ? in place of its owner.
+
+JSON has name, kind, permits, managed (set by "permits"), holders, waiters, more (how many numbers stand behind them), lastToken,
+idleSince, request (by, at, upTo) and forced (token, session, by, reason, at). A place has token, position, units and, unless it is too
+young, owner: session, host, pid, label, age, held, leaseLeft and dead. Lengths of time are in nanoseconds. What is not there, or
+false, may be left out.
 
 Exit code 3: there is no lock NAME.`
 
@@ -71,9 +79,23 @@ func oneName(cmd *cobra.Command, args []string) error {
 
 // line prints everything that is known of one lock.
 func (v view) line(info *fairlock.LockInfo) error {
-	t := v.stateTable("PLACE", "STATE", "LABEL", "HOST", "PID", "TOKEN", "AGE", "HELD", "LEASE-LEFT")
+	headers := []string{"PLACE", "STATE", "LABEL", "HOST", "PID", "TOKEN", "AGE", "HELD", "LEASE-LEFT"}
+	units := info.Kind == string(queue.KindSemaphore)
+	if units {
+		headers = slices.Insert(headers, unitsColumn, "UNITS")
+	}
+	t := v.stateTable(headers...)
+	add := func(cells []string, n string) {
+		if units {
+			cells = slices.Insert(cells, unitsColumn, n)
+		}
+		t.add(cells...)
+	}
+	place := func(place, state string, p *fairlock.Place) {
+		add(placeCells(place, state, p), strconv.FormatInt(p.Units, 10))
+	}
 	for i := range info.Holders {
-		placeRow(t, "-", stateOf(&info.Holders[i]), &info.Holders[i])
+		place("-", stateOf(&info.Holders[i]), &info.Holders[i])
 	}
 	for i := range info.Waiters {
 		p := &info.Waiters[i]
@@ -81,10 +103,10 @@ func (v view) line(info *fairlock.LockInfo) error {
 		if stateOf(p) == "expired" {
 			state = "expired"
 		}
-		placeRow(t, strconv.Itoa(p.Position), state, p)
+		place(strconv.Itoa(p.Position), state, p)
 	}
 	if len(info.Holders)+len(info.Waiters) == 0 {
-		t.add("-", "free", "-", "-", "-", "-", "-", "-", "-")
+		add([]string{"-", "free", "-", "-", "-", "-", "-", "-", "-"}, "-")
 	}
 	shape := info.Kind
 	if info.Permits > 1 || info.Managed {
@@ -107,8 +129,11 @@ func (v view) line(info *fairlock.LockInfo) error {
 	return v.acts(info)
 }
 
-// placeRow adds a place.
-func placeRow(t *table, place, state string, p *fairlock.Place) {
+// unitsColumn is where UNITS stands, before TOKEN.
+const unitsColumn = 5
+
+// placeCells is a place without its units.
+func placeCells(place, state string, p *fairlock.Place) []string {
 	label, host, pid, old, held, left := "?", "?", "?", "-", "-", "-"
 	if o := p.Owner; o != nil {
 		label, host, old, left = cmp.Or(o.Label, "?"), cmp.Or(o.Host, "?"), age(o.Age), age(o.LeaseLeft)
@@ -119,7 +144,7 @@ func placeRow(t *table, place, state string, p *fairlock.Place) {
 			held = age(o.Held)
 		}
 	}
-	t.add(place, state, label, host, pid, strconv.FormatInt(p.Token, 10), old, held, left)
+	return []string{place, state, label, host, pid, strconv.FormatInt(p.Token, 10), old, held, left}
 }
 
 // acts prints what operators have done.

@@ -53,6 +53,34 @@ func TestParagraphs(t *testing.T) {
 // TestRoff: nothing in a text is taken for markup.
 func TestRoff(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "\\&.TH x\n\\&'y \\e \\-\\-z", roff(".TH x\n'y \\ --z"))
+	require.Equal(t, "\\&.TH x\n\\(aqy \\e \\-\\-z\\(ti", roff(".TH x\n'y \\ --z~"))
 	require.Equal(t, "\\\\ \\*a\\* x\\_y \\<b> \\`c\\`", markdown("\\ *a* x_y <b> `c`"))
+}
+
+// TestRows: a table becomes one that the formatter can break, and nothing else does.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, [][2]string{{"a b", "one\ntwo"}, {"c", "three"}}, paragraph{true, "  a b  one\n       two\n\n  c    three"}.rows())
+	for _, p := range []paragraph{
+		{false, "Prose  here."}, {true, "  fairlock man DIR"}, {true, "    deeper  than a table"},
+	} {
+		require.Nil(t, p.rows(), p.text)
+	}
+}
+
+// TestManWidth: nothing that must stay as it is, but examples, is wider than a terminal of 80 columns shows.
+func TestManWidth(t *testing.T) {
+	t.Parallel()
+	for _, c := range documented(newRootCmd()) {
+		page, _, _ := strings.Cut(manPage(c), ".SH EXAMPLES")
+		for i, block := range strings.Split(page, ".nf\n") {
+			if i == 0 {
+				continue
+			}
+			block, _, _ = strings.Cut(block, ".fi\n")
+			for line := range strings.Lines(strings.ReplaceAll(block, `\-`, "-")) {
+				require.LessOrEqual(t, len(strings.TrimSpace(line)), manWidth+1, "%s: %s", c.Name(), line)
+			}
+		}
+	}
 }

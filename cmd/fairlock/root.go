@@ -14,7 +14,7 @@ func commands() []*cobra.Command {
 		newStatusCmd(), newQueueCmd(), newWatchCmd(),
 		newRequestReleaseCmd(), newReleaseCmd(), newPermitsCmd(),
 		newSetupCmd(), newDoctorCmd(),
-		newDevCmd(), newDemoCmd(),
+		newDevCmd(), newDemoCmd(), newBenchCmd(),
 		newCompletionCmd(), newManCmd(), newReferenceCmd(),
 	}
 }
@@ -38,11 +38,7 @@ func newRootCmd() *cobra.Command {
 			if len(args) == 0 {
 				return nil
 			}
-			msg := ""
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				msg = "; did you mean " + strings.Join(near, " or ") + "?"
-			}
-			return usagef(cmd, "unknown command %q%s", args[0], msg)
+			return unknownCommand(cmd, args[0])
 		},
 		// Runnable, so that an unknown command reaches Args and is an error.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -52,14 +48,47 @@ func newRootCmd() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef(cmd, "%v", err) })
 
 	f := root.PersistentFlags()
-	f.String("uri", "", "MongoDB connection string (default $FAIRLOCK_URI, then $MONGODB_URI)")
+	f.String("uri", "", "MongoDB connection string (default $FAIRLOCK_URI, then $MONGODB_URI); others on the machine can see arguments, so a password is better there")
 	f.String("db", "", `database with the locks (default the one named in the URI, then "fairlock")`)
 	f.String("prefix", "", `beginning of the collections' names (default "fairlock.")`)
 	f.BoolP("verbose", "v", false, "say on stderr what is done")
 
+	root.SetHelpCommand(newHelpCmd())
 	root.CompletionOptions.DisableDefaultCmd = true // ours refuses wrong usage with our exit code
 	root.AddCommand(commands()...)
 	return root
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	msg := ""
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		msg = "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usagef(root, "unknown command %q%s", name, msg)
+}
+
+// newHelpCmd is cobra's, but that what it does not know is wrong usage.
+func newHelpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:    "help [COMMAND]",
+		Short:  "Show the help of a command",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Root().Help()
+			}
+			for _, c := range documented(cmd.Root())[1:] {
+				switch {
+				case c.Name() != args[0]:
+				case len(args) > 1:
+					return usagef(cmd, "unexpected argument %q after COMMAND %q", args[1], args[0])
+				default:
+					return c.Help()
+				}
+			}
+			return unknownCommand(cmd.Root(), args[0])
+		},
+	}
 }
 
 // version is the module's version as the go command has stamped it, or the commit.

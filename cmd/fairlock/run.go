@@ -44,6 +44,12 @@ goes on while others may hold the lock, and only a fencing token can protect wha
 use; its own exit code is then passed on. On Linux, SIGKILL also finds what the command
 has started and what has then left its process group.
 
+When somebody asks for the lock back ("request-release") nothing happens, unless --on-request
+says so: with term or signal:NAME the command's process group gets that signal, once, within
+about a second. The command then ends in its own time, such as after the item it is at, and
+holds the lock until it has; its own exit code is passed on. A worker that is asked while it
+waits is not meant.
+
 Signals: while fairlock waits, HUP, INT, QUIT, TERM, USR1 and USR2 make it leave the
 queue; while the command runs they are passed to the command's process group, and a
 second INT becomes KILL. At a terminal the command is in the foreground, so that Ctrl-C
@@ -70,6 +76,7 @@ func newRunCmd() *cobra.Command {
 		Example: "  fairlock run nightly-backup -- ./backup.sh --full\n" +
 			"  fairlock run --no-wait --exit-code-busy 0 cron-job -- ./job      # skip this turn if the last one still runs\n" +
 			"  fairlock run --wait 5m --ttl 1m deploy -- make deploy\n" +
+			"  fairlock run --on-request signal:USR1 import -- ./worker           # stops after the row it is at when asked\n" +
 			"  fairlock run --shared catalog -- ./export                         # beside other readers, not beside --exclusive\n" +
 			"  fairlock run --permits 4 --units 2 builders -- make -j2\n" +
 			"  fairlock run migrate -- sh -c 'psql -v token=$FAIRLOCK_TOKEN -f migrate.sql'",

@@ -88,13 +88,29 @@ func (c *child) wait() {
 // The group's number cannot have become another's: the guard leads the group and is reaped last.
 func (c *child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.group, sig) }
 
-// kill ends all processes that can be found.
+// sweeps bounds how often kill looks for more: a command that forks without end is the next tick's again.
+const sweeps = 32
+
+// kill ends all processes that can be found, at once: were it one generation a call, a tree of many would outlive the lease. Parents
+// come before their children, and it looks again until there is nobody new, so that what was forked meanwhile is found under
+// this process, which has adopted it.
 func (c *child) kill() {
 	c.signal(syscall.SIGKILL)
-	for _, pid := range offspring() {
-		// A child of ours keeps its number until it is reaped, which the goroutine in wait could do in between. The number would
-		// have to be given anew in that moment.
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	killed := map[int]bool{}
+	for range sweeps {
+		before := len(killed)
+		for _, pid := range offspring() {
+			if killed[pid] {
+				continue
+			}
+			killed[pid] = true
+			// A process keeps its number until it is reaped, which could happen since the list was made. The number would have
+			// to be given anew in that moment.
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if len(killed) == before {
+			return
+		}
 	}
 }
 

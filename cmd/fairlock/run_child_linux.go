@@ -22,10 +22,19 @@ const orphansAdopted = true
 // kernel that Go runs on.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// offspring lists the children of this process. They are listed by thread; adopted ones are the first thread's. A kernel built without
-// the list has none to give.
+// offspring lists all that descend from this process, parents before their children. Children are listed by thread; adopted ones
+// are the first thread's. A kernel built without the lists has none to give.
 func offspring() (pids []int) {
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	pids = childrenOf(os.Getpid())
+	for i := 0; i < len(pids); i++ {
+		pids = append(pids, childrenOf(pids[i])...)
+	}
+	return pids
+}
+
+// childrenOf lists a process's children.
+func childrenOf(parent int) (pids []int) {
+	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(parent) + "/task/*/children")
 	for _, list := range lists {
 		text, _ := os.ReadFile(list)
 		for _, s := range strings.Fields(string(text)) {

@@ -33,16 +33,18 @@ type runFlags struct {
 	exclusive bool
 	permits   int64 // 0: no semaphore
 	units     int64
+	onRequest string
 
-	action lostAction
-	name   string
-	argv   []string
+	action  action
+	request action
+	name    string
+	argv    []string
 }
 
-// lostAction is --on-lost, read.
-type lostAction struct {
+// action is --on-lost or --on-request, read.
+type action struct {
 	ignore bool
-	sig    syscall.Signal // what the command gets first; SIGKILL: nothing else
+	sig    syscall.Signal // what the command gets; of --on-lost it is the first, and after SIGKILL there is nothing else
 }
 
 func (f *runFlags) define(cmd *cobra.Command) {
@@ -56,6 +58,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fl.Lookup("kill-after").DefValue = "0s" // which is not shown: the default is said above
 	fl.IntVarP(&f.busyCode, "exit-code-busy", "E", exitBusy, "exit code when the lock was not obtained, 0 to 255")
 	fl.StringVar(&f.label, "label", "", "shown to others in status (default: the command's name)")
+	fl.StringVar(&f.onRequest, "on-request", "ignore", "when somebody asks for the lock back (request-release): ignore, term, kill or signal:NAME")
 	fl.BoolVar(&f.shared, "shared", false, "take NAME as a read/write lock, to read: beside others who do")
 	fl.BoolVar(&f.exclusive, "exclusive", false, "take NAME as a read/write lock, to write: alone")
 	fl.Int64Var(&f.permits, "permits", 0, "take NAME as a semaphore of this many permits, 1 to 10000; all who use it name the same number")
@@ -113,7 +116,10 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		f.label = defaultLabel(f.argv[0])
 	}
 	var err error
-	if f.action, err = parseOnLost(f.onLost); err != nil {
+	if f.action, err = parseAction("on-lost", f.onLost); err != nil {
+		return bad("%w", err)
+	}
+	if f.request, err = parseAction("on-request", f.onRequest); err != nil {
 		return bad("%w", err)
 	}
 	if !given("kill-after") {
@@ -148,24 +154,24 @@ func ttlFor(killAfter time.Duration) time.Duration {
 	return max(time.Second, (ttl + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-func parseOnLost(s string) (lostAction, error) {
+func parseAction(flag, s string) (action, error) {
 	switch s {
 	case "term":
-		return lostAction{sig: syscall.SIGTERM}, nil
+		return action{sig: syscall.SIGTERM}, nil
 	case "kill":
-		return lostAction{sig: syscall.SIGKILL}, nil
+		return action{sig: syscall.SIGKILL}, nil
 	case "ignore":
-		return lostAction{ignore: true}, nil
+		return action{ignore: true}, nil
 	}
 	name, ok := strings.CutPrefix(s, "signal:")
 	if !ok {
-		return lostAction{}, fmt.Errorf("--on-lost is %q: must be term, kill, ignore or signal:NAME", s)
+		return action{}, fmt.Errorf("--%s is %q: must be term, kill, ignore or signal:NAME", flag, s)
 	}
 	sig, err := parseSignal(name)
 	if err != nil {
-		return lostAction{}, fmt.Errorf("--on-lost is %q: %w", s, err)
+		return action{}, fmt.Errorf("--%s is %q: %w", flag, s, err)
 	}
-	return lostAction{sig: sig}, nil
+	return action{sig: sig}, nil
 }
 
 // parseSignal knows signals as kill(1) does: TERM, SIGTERM, term or 15.

@@ -76,6 +76,10 @@ func (h *holding) watch() syscall.WaitStatus {
 	ticker := time.NewTicker(h.tick)
 	defer ticker.Stop()
 	under := h.lock.Context().Done()
+	var asked <-chan struct{} // stays nil where nobody wants to know, which costs a read a second
+	if !h.request.ignore {
+		asked = h.lock.Requested()
+	}
 	for {
 		select {
 		case ev := <-h.child.events:
@@ -91,6 +95,9 @@ func (h *holding) watch() syscall.WaitStatus {
 		case <-under:
 			under = nil // it stays closed
 			h.judge()
+		case <-asked:
+			asked = nil // likewise
+			h.requested()
 		case <-ticker.C:
 			h.judge()
 			h.killIfDue()
@@ -125,6 +132,16 @@ func (h *holding) judge() {
 	h.warn("%v; ending the command with %s, and SIGKILL in %v", h.loss, unix.SignalName(sig), h.killAt.Sub(now).Round(time.Millisecond))
 	h.child.signal(sig)
 	h.child.signal(syscall.SIGCONT) // a stopped process acts on it only when it goes on
+}
+
+// requested tells the command that somebody wants the lock. When it gives way is its own affair.
+func (h *holding) requested() {
+	if h.loss != nil && !h.action.ignore {
+		return // it was told to end
+	}
+	h.log.Info("somebody asks for the lock", "lock", h.name, "signal", unix.SignalName(h.request.sig))
+	h.child.signal(h.request.sig)
+	h.child.signal(syscall.SIGCONT) // as after a loss
 }
 
 // killIfDue sends SIGKILL once the command's time is over, and again at each tick until it has ended: a process that was

@@ -1,12 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -31,18 +26,4 @@ func TestKilledWithoutShell(t *testing.T) {
 	}, "the command runs")
 	p.signal(syscall.SIGKILL)
 	b.eventually(func() bool { return !alive(child) }, "the command is gone")
-}
-
-// childrenOf lists a process's children.
-func childrenOf(parent int) (pids []int) {
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
-	for _, list := range lists {
-		text, _ := os.ReadFile(list)
-		for _, s := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(s); err == nil {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids
 }

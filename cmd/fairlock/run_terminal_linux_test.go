@@ -96,7 +96,8 @@ func (s *screen) await(text string) {
 func (s *screen) all() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Sprintf("%q", s.text)
+	const most = 20_000 // a table that is drawn again and again is too much for a message
+	return fmt.Sprintf("%q", s.text[max(0, len(s.text)-most):])
 }
 
 func (s *screen) exits(code int) {

@@ -27,7 +27,10 @@ const statusLong = `status shows all locks, or with NAME one lock and its queue 
   TTL-LEFT   time until its lease is over unless it is renewed
   QUEUE      how many wait
 
-A lock that nobody has used for a day is not listed. Times in JSON are in nanoseconds.
+A lock that nobody has used for a day is not listed.
+
+JSON is an array of objects with name, kind, permits, held and waiting (in units), lastToken, idleSince, malformed (why a document is
+no lock) and holders, whose places are those of "queue --json"; with NAME it is the object of "queue --json".
 
 Exit code 3: there is no lock NAME.`
 

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/lockbench"
 )
 
 func TestDatabaseOf(t *testing.T) {
@@ -112,5 +116,39 @@ func TestExitTable(t *testing.T) {
 		exitOK, exitNoLock, exitUsage, exitUnavailable, exitBusy, exitLost, exitInternal, exitCannotExec, exitNotFound,
 	} {
 		require.Regexp(t, fmt.Sprintf(`(?m)^  %d +\S`, code), exitTable)
+	}
+}
+
+// TestJSON: scripts rely on the names of fields, and the help has all of them.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	fields := func(v any) (names []string) {
+		var m map[string]any
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &m))
+		return slices.Sorted(maps.Keys(m))
+	}
+	for text, c := range map[string]struct {
+		value any
+		want  string
+	}{
+		statusLong + "1": {listed{LockSummary: fairlock.LockSummary{IdleSince: &time.Time{}, Malformed: "x"}},
+			"holders idleSince kind lastToken malformed held name permits waiting"},
+		queueLong + "1": {fairlock.LockInfo{More: 1, IdleSince: &time.Time{}, Managed: true, Request: &fairlock.ReleaseRequest{}, Forced: make([]fairlock.ForcedUnlock, 1)},
+			"forced holders idleSince kind lastToken managed more name permits request waiters"},
+		queueLong + "2": {fairlock.Place{Owner: &fairlock.Owner{}}, "owner position token units"},
+		queueLong + "3": {fairlock.Owner{Host: "h", PID: 1, Label: "l", Held: 1, Dead: true}, "age dead held host label leaseLeft pid session"},
+		queueLong + "4": {fairlock.ReleaseRequest{}, "at by upTo"},
+		queueLong + "5": {fairlock.ForcedUnlock{}, "at by reason session token"},
+		watchLong + "1": {change{}, "held holders lastToken name state time waiting"},
+		benchLong + "1": {lockbench.Result{}, "acquisitions acquisitionsPerSecond database durationMs floor goroutines handoff handoffInside holdMs pair processes server"},
+		benchLong + "2": {lockbench.Figure{}, "maxMs n p50Floors p50Ms p99Floors p99Ms"},
+	} {
+		want := slices.Sorted(slices.Values(strings.Fields(c.want)))
+		require.Equal(t, want, fields(c.value))
+		for _, name := range want {
+			require.Regexp(t, `\b`+name+`\b`, text)
+		}
 	}
 }

@@ -25,7 +25,8 @@ database every --interval: what comes and goes in between is not seen.
 A line has the time, the name, the state (one of status, or "gone"), the holders' tokens and owners, and how many wait. A line of
 JSON has them as time, name, state, holders, held, waiting and lastToken; held and waiting are places with NAME, and units without.
 
-While the database is out of reach watch goes on and says so, once, on standard error.`
+While the database is out of reach watch goes on and says so, once, on standard error. When nobody reads its output any more it ends,
+within an --interval, as if by SIGPIPE.`
 
 func newWatchCmd() *cobra.Command {
 	w := &watcher{}
@@ -71,6 +72,7 @@ type watcher struct {
 	told   map[string]string // what was printed last of each lock, without the time
 	failed bool              // the last look did
 	info   *fairlock.LockInfo
+	jobs   chan os.Signal // job control, only on a terminal: else it is nil
 }
 
 func (w *watcher) run(cmd *cobra.Command) error {
@@ -114,7 +116,14 @@ func (w *watcher) each(ctx context.Context, show func([]listed, error) error) er
 		select {
 		case <-ctx.Done():
 			return nil
+		case sig := <-w.jobs:
+			if err := w.job(sig); err != nil {
+				return err
+			}
 		case <-tick.C:
+			if file, ok := w.cmd.OutOrStdout().(*os.File); ok && readerGone(file) {
+				return brokenPipe()
+			}
 		}
 	}
 }
@@ -263,6 +272,9 @@ func (w *watcher) live(ctx context.Context, out *os.File) (err error) {
 		_, failed := io.WriteString(out, leaveScreen)
 		err = errors.Join(err, failed)
 	}()
+	jobs, stop := jobControl()
+	defer stop()
+	w.jobs = jobs
 	return w.each(ctx, func(locks []listed, err error) error {
 		height := 24
 		if _, h, err := term.GetSize(int(out.Fd())); err == nil && h > 2 {
@@ -271,6 +283,19 @@ func (w *watcher) live(ctx context.Context, out *os.File) (err error) {
 		_, err = io.WriteString(out, homeScreen+w.screen(locks, err, colorful(out), height)+eraseBelow)
 		return err
 	})
+}
+
+// job gives the terminal to the shell in order, and takes it again. Who was stopped without being asked (SIGSTOP) could not.
+func (w *watcher) job(sig os.Signal) error {
+	out := w.cmd.OutOrStdout()
+	if isStop(sig) {
+		if _, err := io.WriteString(out, leaveScreen); err != nil {
+			return err
+		}
+		stopSelf(w.jobs)
+	}
+	_, err := io.WriteString(out, enterScreen)
+	return err
 }
 
 // screen is what a terminal of that height shows: a headline and the table, locks in use first.

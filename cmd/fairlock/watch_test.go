@@ -3,8 +3,11 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,6 +82,23 @@ func TestWatchOutage(t *testing.T) {
 	w.signal(syscall.SIGTERM)
 	w.exits(0)
 	require.Equal(t, 1, strings.Count(w.errors(), "trying again"), w.errors())
+}
+
+// TestWatchReaderGone: nobody reads any more, and nothing changes that it would have to write.
+func TestWatchReaderGone(t *testing.T) {
+	b := newBench(t)
+	b.unlock(b.lock("job"))
+	r, out, err := os.Pipe()
+	require.NoError(t, err)
+	cmd := exec.Command("fairlock", "watch", "--interval", "100ms", "job")
+	cmd.Stdout = out
+	w := b.startCmd(cmd, nil)
+	require.NoError(t, out.Close())
+	_, err = bufio.NewReader(r).ReadString('\n')
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	w.exits(exitSignal + int(syscall.SIGPIPE))
+	require.Empty(t, w.errors())
 }
 
 // TestDescribe: what others wrote cannot forge a line.

@@ -30,9 +30,14 @@ func New(target string) (*Cable, error) {
 	if err != nil {
 		return nil, err
 	}
+	return From(l, target), nil
+}
+
+// From lays a cable whose client's end is l. Close closes it.
+func From(l net.Listener, target string) *Cable {
 	c := &Cable{listener: l, target: target}
 	c.wg.Go(c.accept)
-	return c, nil
+	return c
 }
 
 // Addr is the client's end.

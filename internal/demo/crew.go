@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/fairlock/fairlock/internal/measure"
 )
 
 // crew is the workers of one run and what is known of them. All of it belongs to the goroutine that calls run.
@@ -49,7 +51,7 @@ const (
 
 // run works until all workers have ended. It returns with none left, whatever happens.
 func (c *crew) run(ctx context.Context, status func(*crew)) error {
-	c.lastNew = stamp()
+	c.lastNew = measure.Stamp()
 	for range c.o.Workers {
 		c.hire()
 	}
@@ -65,7 +67,7 @@ func (c *crew) run(ctx context.Context, status func(*crew)) error {
 			c.plan.steppedDown(err)
 		case <-tick.C:
 			status(c)
-			if quiet := time.Duration(stamp() - c.lastNew); quiet > c.o.TTL+patience {
+			if quiet := time.Duration(measure.Stamp() - c.lastNew); quiet > c.o.TTL+patience {
 				c.fail(fmt.Errorf("%w: no grant for %v, %d waiting", ErrFailed, quiet.Round(time.Second), c.waiting()))
 			}
 		case <-cancelled:
@@ -207,7 +209,7 @@ func (c *crew) waiting() (n int) {
 }
 
 func (c *crew) note(what NoteKind, p *proc, format string, args ...any) {
-	n := Note{At: time.Duration(stamp() - c.began), Kind: what, Text: fmt.Sprintf(format, args...)}
+	n := Note{At: time.Duration(measure.Stamp() - c.began), Kind: what, Text: fmt.Sprintf(format, args...)}
 	if p != nil {
 		n.Worker, n.PID = p.id, p.cmd.Process.Pid
 	}

@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/fairlock/fairlock/internal/measure"
 	"github.com/fairlock/fairlock/internal/replset"
 )
 
@@ -207,7 +208,7 @@ func TestDemoWorkerFails(t *testing.T) {
 	t.Parallel()
 	o := small(NewPlain(io.Discard), &staff{})
 	o.Worker = func() *exec.Cmd { return exec.Command("sh", "-c", "echo out of order >&2; exit 7") }
-	c := newCrew(&o, config{Invoices: make([]Invoice, 60)}, nil, stamp(), o.View.Note)
+	c := newCrew(&o, config{Invoices: make([]Invoice, 60)}, nil, measure.Stamp(), o.View.Note)
 	err := c.run(t.Context(), func(*crew) {})
 	require.ErrorContains(t, err, "ended by itself")
 	require.ErrorContains(t, err, "exit status 7")

@@ -2,54 +2,17 @@ package demo
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"slices"
 	"time"
+
+	"github.com/fairlock/fairlock/internal/measure"
 )
 
 // Millis is a time in milliseconds.
-type Millis float64
-
-func millis[T ~int64](d T) Millis { return Millis(math.Round(float64(d)/1e3) / 1e3) }
-
-// String is the time as people read it.
-func (m Millis) String() string {
-	switch {
-	case m >= 1000:
-		return fmt.Sprintf("%.2f s", float64(m)/1000)
-	case m >= 100:
-		return fmt.Sprintf("%.0f ms", float64(m))
-	}
-	return fmt.Sprintf("%.2f ms", float64(m))
-}
+type Millis = measure.Millis
 
 // Quantiles of a sample.
-type Quantiles struct {
-	N   int    `json:"n"`
-	P50 Millis `json:"p50Ms"`
-	P99 Millis `json:"p99Ms"`
-	Max Millis `json:"maxMs"`
-}
-
-// quantiles takes the nearest rank: a value that was measured, not one between two.
-func quantiles(sample []time.Duration) Quantiles {
-	if len(sample) == 0 {
-		return Quantiles{}
-	}
-	s := slices.Sorted(slices.Values(sample))
-	rank := func(q float64) Millis {
-		return millis(s[max(0, int(math.Ceil(q*float64(len(s))))-1)])
-	}
-	return Quantiles{N: len(s), P50: rank(0.5), P99: rank(0.99), Max: rank(1)}
-}
-
-func ratio(a, b Millis) float64 {
-	if b == 0 {
-		return 0
-	}
-	return math.Round(float64(a)/float64(b)*100) / 100
-}
+type Quantiles = measure.Quantiles
 
 // handoffs is the times from the start of Unlock to the next grant.
 type handoffs struct {

@@ -13,18 +13,6 @@ import (
 	"github.com/fairlock/fairlock"
 )
 
-func TestQuantiles(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, Quantiles{}, quantiles(nil))
-	var s []time.Duration
-	for i := 100; i > 0; i-- {
-		s = append(s, time.Duration(i)*time.Millisecond)
-	}
-	require.Equal(t, Quantiles{N: 100, P50: 50, P99: 99, Max: 100}, quantiles(s))
-	require.Equal(t, Quantiles{N: 1, P50: 1, P99: 1, Max: 1}, quantiles(s[99:]))
-	require.Equal(t, 0.0, ratio(1, 0))
-}
-
 func TestHandoffs(t *testing.T) {
 	t.Parallel()
 	const ms = int64(time.Millisecond)

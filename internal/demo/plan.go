@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/fairlock/fairlock/internal/measure"
 )
 
 // Disturbance is one thing that was done to the run, and how the lock took it. Times are stamps.
@@ -110,7 +112,7 @@ func (p *plan) act(ctx context.Context) {
 	case d.state == armed && d.Kind == KillWaiter:
 		p.seekWaiter(d)
 	case d.state == settling && p.settled(d):
-		d.state, d.To = over, stamp()
+		d.state, d.To = over, measure.Stamp()
 		p.at++
 	}
 }
@@ -128,7 +130,7 @@ func (p *plan) arm(ctx context.Context, d *Disturbance) {
 	case KillWaiter:
 		d.state = armed
 	case StepDown:
-		d.state, d.From = struck, stamp()
+		d.state, d.From = struck, measure.Stamp()
 		p.c.note(NoteStepDown, nil, "primary is told to step down")
 		within, cancel := context.WithTimeout(ctx, 30*time.Second)
 		p.cancel, p.downing = cancel, true
@@ -160,7 +162,7 @@ const queuedFor = 15 * time.Millisecond
 
 // seekWaiter kills the worker that came last among those that only wait: the farthest from the head.
 func (p *plan) seekWaiter(d *Disturbance) {
-	now := stamp()
+	now := measure.Stamp()
 	var best *proc
 	var latest int64
 	for _, w := range p.candidates(func(w *proc) bool { return w.ready }) {
@@ -215,7 +217,7 @@ func (p *plan) steppedDown(err error) {
 		p.c.fail(fmt.Errorf("demo: step-down: %w", err))
 		return
 	}
-	d.state, d.done, d.seen = settling, stamp(), len(p.c.holds)
+	d.state, d.done, d.seen = settling, measure.Stamp(), len(p.c.holds)
 	p.c.note(NoteStepDown, nil, "primary has stepped down")
 	p.c.raise(int64(len(p.c.base.Invoices)))
 }
@@ -252,13 +254,13 @@ func (p *plan) measure(grants []Hold) {
 				continue
 			}
 			if d.Recovery == 0 && g.Grant > from && g.Worker != d.Worker {
-				d.Recovery = millis(g.Grant - from)
+				d.Recovery = measure.InMillis(g.Grant - from)
 			}
 			if last < end {
 				gap = max(gap, g.Grant-last)
 			}
 			last = g.Grant
 		}
-		d.Gap = millis(gap)
+		d.Gap = measure.InMillis(gap)
 	}
 }

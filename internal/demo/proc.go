@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 
+	"github.com/fairlock/fairlock/internal/measure"
 	"github.com/fairlock/fairlock/internal/tail"
 )
 
@@ -79,7 +80,7 @@ func (p *proc) tell(c command) { _ = json.NewEncoder(p.stdin).Encode(c) }
 
 // kill sends SIGKILL.
 func (p *proc) kill() {
-	p.killedAt = stamp()
+	p.killedAt = measure.Stamp()
 	_ = p.cmd.Process.Kill()
 }
 

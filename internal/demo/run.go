@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/measure"
 	"github.com/fairlock/fairlock/internal/replset"
 	"github.com/fairlock/fairlock/queue"
 )
@@ -39,6 +40,9 @@ type run struct {
 	queue  atomic.Pointer[fairlock.LockInfo] // newest
 }
 
+// floorSamples is taken before the workers start, and again after they have ended.
+const floorSamples = 60
+
 // endLimit bounds each part of the cleaning up.
 const endLimit = 15 * time.Second
 
@@ -48,7 +52,7 @@ func Run(ctx context.Context, o Options) (s *Summary, err error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r := &run{o: o, began: stamp()}
+	r := &run{o: o, began: measure.Stamp()}
 	if r.in, err = o.load(); err != nil {
 		return nil, err
 	}
@@ -72,7 +76,7 @@ func (r *run) note(kind NoteKind, format string, args ...any) {
 	r.o.View.Note(Note{At: r.since(), Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
-func (r *run) since() time.Duration { return time.Duration(stamp() - r.began) }
+func (r *run) since() time.Duration { return time.Duration(measure.Stamp() - r.began) }
 
 // open starts or finds the servers, and makes what the workers will find.
 func (r *run) open(ctx context.Context) (err error) {
@@ -116,7 +120,7 @@ func (r *run) work(ctx context.Context) (*Summary, error) {
 	// About what the hold of a batch of local callers takes, hand-off to hand-off.
 	guess := min(time.Duration(r.o.Goroutines)*(10*time.Millisecond+r.o.Hold), mostIdle)
 	r.note(NoteFloor, "measuring the floor: %d majority writes, one at a time", floorSamples)
-	before, err := floor(ctx, r.db, r.prefix, guess)
+	before, err := measure.Floor(ctx, r.db, r.prefix+"floor", floorSamples, guess)
 	if err != nil {
 		return nil, fmt.Errorf("demo: floor: %w", err)
 	}
@@ -128,9 +132,9 @@ func (r *run) work(ctx context.Context) (*Summary, error) {
 	looking, stopLooking := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { r.look(looking) })
-	begin := stamp()
+	begin := measure.Stamp()
 	err = c.run(ctx, r.status)
-	took := time.Duration(stamp() - begin)
+	took := time.Duration(measure.Stamp() - begin)
 	stopLooking()
 	wg.Wait()
 	if err != nil {
@@ -144,7 +148,7 @@ func (r *run) work(ctx context.Context) (*Summary, error) {
 		idle = min(h.idle[len(h.idle)/2], mostIdle)
 	}
 	r.note(NoteFloor, "workers have ended; measuring the floor again, and reading the ledger")
-	after, err := floor(ctx, r.db, r.prefix, idle)
+	after, err := measure.Floor(ctx, r.db, r.prefix+"floor", floorSamples, idle)
 	if err != nil {
 		return nil, fmt.Errorf("demo: floor: %w", err)
 	}
@@ -154,14 +158,14 @@ func (r *run) work(ctx context.Context) (*Summary, error) {
 	}
 	s := &Summary{
 		Run: r.id, DB: r.o.DB, Prefix: r.prefix, Workers: r.o.Workers, Goroutines: r.o.Goroutines, Invoices: len(r.in),
-		Hold: millis(r.o.Hold), TTL: millis(r.o.TTL), Seed: r.o.Seed, Work: millis(took), Proofs: Check(rec),
+		Hold: measure.InMillis(r.o.Hold), TTL: measure.InMillis(r.o.TTL), Seed: r.o.Seed, Work: measure.InMillis(took), Proofs: Check(rec),
 	}
 	if r.set != nil {
 		s.Mongod = r.set.Binary().Version
 	}
 	s.fill(c, rec.Arrivals, before, after, idle)
 	s.OK = len(s.failed()) == 0
-	s.Total = millis(r.since())
+	s.Total = measure.InMillis(r.since())
 	return s, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/fairlock/fairlock/internal/measure"
 )
 
 // Summary is all that a run has found.
@@ -133,10 +135,10 @@ func (s *Summary) fill(c *crew, arrivals []Arrival, before, after []time.Duratio
 	h := measureHandoffs(grants, c.plan.all)
 	s.Acquisitions, s.Processes = len(grants), len(c.procs)
 	s.Disturbances, s.LocksLost, s.Refused, s.Repaired = c.plan.all, c.lost, len(c.refused), append([]int64{}, c.repaired...)
-	s.Handoff, s.Local, s.Excluded = quantiles(h.across), quantiles(h.within), h.struck
-	s.FloorBefore, s.FloorAfter, s.Floor = quantiles(before), quantiles(after), quantiles(append(before, after...))
-	s.FloorIdle = millis(idle)
-	s.RatioP50, s.RatioP99 = ratio(s.Handoff.P50, s.Floor.P50), ratio(s.Handoff.P99, s.Floor.P99)
+	s.Handoff, s.Local, s.Excluded = measure.Of(h.across), measure.Of(h.within), h.struck
+	s.FloorBefore, s.FloorAfter, s.Floor = measure.Of(before), measure.Of(after), measure.Of(append(before, after...))
+	s.FloorIdle = measure.InMillis(idle)
+	s.RatioP50, s.RatioP99 = measure.Ratio(s.Handoff.P50, s.Floor.P50), measure.Ratio(s.Handoff.P99, s.Floor.P99)
 	s.Unused = unused(arrivals, grants)
 	if s.Work > 0 {
 		s.PerSecond = float64(s.Acquisitions) / float64(s.Work) * 1000

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/measure"
 )
 
 // NoteKind is what a note is about, for machines.
@@ -112,7 +113,7 @@ func (j *JSON) Note(n Note) {
 		Text   string   `json:"text"`
 		Worker int      `json:"worker,omitempty"`
 		PID    int      `json:"pid,omitempty"`
-	}{"note", millis(n.At), n.Kind, n.Text, n.Worker, n.PID})
+	}{"note", measure.InMillis(n.At), n.Kind, n.Text, n.Worker, n.PID})
 }
 
 const jsonPause = time.Second
@@ -131,7 +132,7 @@ func (j *JSON) Status(s Status) {
 		Grants  int                `json:"grants"`
 		Waiting int                `json:"waiting"`
 		Queue   *fairlock.LockInfo `json:"queue,omitempty"`
-	}{"status", millis(s.At), s.Rows, s.Total, s.Grants, s.Waiting, s.Queue})
+	}{"status", measure.InMillis(s.At), s.Rows, s.Total, s.Grants, s.Waiting, s.Queue})
 }
 
 // Summary implements [View].

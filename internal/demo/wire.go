@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/measure"
 )
 
 // lockName is the one lock of the demo.
@@ -82,7 +83,7 @@ func newLineWriter(w io.Writer) *lineWriter { return &lineWriter{enc: json.NewEn
 // emit writes one event. That the parent has gone is found by reading stdin.
 func (w *lineWriter) emit(e event) {
 	if e.At == 0 {
-		e.At = stamp()
+		e.At = measure.Stamp()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/measure"
 )
 
 // worker is one worker process.
@@ -161,11 +162,11 @@ func (w *worker) repeat(ctx context.Context, g int) error {
 // hold is one hold of the lock, and returns how many rows there were at its end. That the lock is lost is no error: somebody
 // else has it, and this one asks again.
 func (w *worker) hold(ctx context.Context, g int, lock *fairlock.Lock) (int64, error) {
-	token, good := lock.Token(), stamp()
+	token, good := lock.Token(), measure.Stamp()
 	w.out.emit(event{Kind: evGrant, Goroutine: g, At: good, Token: token})
 	// The stamp is taken before Err is asked: if that is nil, the lock was held at the stamp.
 	held := func() error {
-		now := stamp()
+		now := measure.Stamp()
 		err := lock.Err()
 		if err == nil {
 			good = now

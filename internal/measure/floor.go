@@ -1,4 +1,4 @@
-package demo
+package measure
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"github.com/fairlock/fairlock/queue"
 )
 
-// floorSamples is taken before the workers start, and again after they have ended.
-const floorSamples = 60
+// opLimit bounds one write.
+const opLimit = 5 * time.Second
 
-// floor measures what a hand-off cannot be faster than: one majority write on one document, made by one client with nobody
+// Floor takes n samples of a document in the collection, and measures what a hand-off cannot be faster than: one majority write on one document, made by one client with nobody
 // else about. idle is the time between two of them: servers that were left alone for a moment answer slower than
 // busy ones, and between two hand-offs there is a hold.
-func floor(ctx context.Context, db *mongo.Database, prefix string, idle time.Duration) ([]time.Duration, error) {
-	coll := queue.Pinned(db, prefix+"floor")
+func Floor(ctx context.Context, db *mongo.Database, collection string, n int, idle time.Duration) ([]time.Duration, error) {
+	coll := queue.Pinned(db, collection)
 	inc := func() error {
 		ctx, cancel := context.WithTimeout(ctx, opLimit)
 		defer cancel()
@@ -31,18 +31,18 @@ func floor(ctx context.Context, db *mongo.Database, prefix string, idle time.Dur
 	tick := time.NewTimer(idle)
 	defer tick.Stop()
 	var all []time.Duration
-	for range floorSamples {
+	for range n {
 		tick.Reset(idle)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		begin := stamp()
+		begin := Stamp()
 		if err := inc(); err != nil {
 			return nil, err
 		}
-		all = append(all, time.Duration(stamp()-begin))
+		all = append(all, time.Duration(Stamp()-begin))
 	}
 	return all, nil
 }
