@@ -111,8 +111,11 @@ type Ended struct {
 	Err error
 }
 
-// Reason is why it ended, in one word: unlocked, or one of [LossReasons].
+// Reason is why it ended, in one word: unlocked, undone, or one of [LossReasons].
 func (e Ended) Reason() string {
+	if e.Undone {
+		return "undone"
+	}
 	var lost *LostError
 	if errors.As(e.Err, &lost) {
 		return lost.Reason.word()

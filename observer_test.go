@@ -297,7 +297,7 @@ func TestObserverOfALockThatItsCallerNeverGot(t *testing.T) {
 		_, err := p.LockAll(b.ctx, []string{"a", "b"}, MaxWait(time.Second))
 		require.ErrorIs(b.t, err, ErrWaitLimit)
 		synctest.Wait()
-		require.Equal(b.t, 1, w.count(`ended a unlocked after 1s, under "wh"`))
+		require.Equal(b.t, 1, w.count(`ended a undone after 1s, under "wh"`))
 		require.Equal(b.t, 1, w.count("ended"))
 		require.Zero(b.t, p.Stats().Held)
 		b.unlock(held)

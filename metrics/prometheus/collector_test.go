@@ -126,6 +126,25 @@ func TestScrapeWithNamesAndLabels(t *testing.T) {
 	})
 }
 
+// TestWhatLockAllUndoes: it was held, and not given back by anybody, so how long that took is not known.
+func TestWhatLockAllUndoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := fairprom.New(nil)
+		srv := fairlocktest.NewServer()
+		held, err := srv.Manager(t, nil).Lock(t.Context(), "b")
+		require.NoError(t, err)
+		m := srv.Manager(t, &fairlock.Config{Observer: c.Observer()})
+		_, err = m.LockAll(t.Context(), []string{"a", "b"}, fairlock.MaxWait(time.Second))
+		require.ErrorIs(t, err, fairlock.ErrWaitLimit)
+		synctest.Wait()
+		require.NoError(t, held.Unlock(t.Context()))
+		got := text(t, c)
+		requireLines(t, got, `fairlock_hold_seconds_count{kind="mutex"} 1`, `fairlock_held 0`)
+		require.NotContains(t, got, "fairlock_release_seconds_count")
+	})
+}
+
 // TestCountsSurviveClose: counters never go down, whichever manager of several is closed.
 func TestCountsSurviveClose(t *testing.T) {
 	t.Parallel()
