@@ -204,3 +204,24 @@ func TestObserverOfADatabaseThatDoesNotAnswer(t *testing.T) {
 		require.Len(b.t, w.only("acquired x error"), 1)
 	})
 }
+
+// TestEndedFollowsTheHandOver: Ended of an Unlock is told when the next has the lock, with how long it took to give it, and how long it was held before.
+func TestEndedFollowsTheHandOver(t *testing.T) {
+	bubble(t, func(b *bed) {
+		told := make(chan Ended)
+		p := b.proc(observed(&Observer{Ended: func(_ context.Context, e Ended) { told <- e }}))
+		l := p.lock("x")
+		next := b.proc().begin("x")
+		time.Sleep(2 * time.Second)
+		remove := p.store.Hook(memstore.Before, memstore.OpSettle, func(context.Context, string) error {
+			time.Sleep(3 * time.Second)
+			return nil
+		})
+		go func() { _ = l.Unlock(b.ctx) }()
+		other := next.grantedIn(5 * time.Second) // though nobody hears what is told
+		e := <-told
+		remove()
+		require.Equal(b.t, []time.Duration{2 * time.Second, 3 * time.Second}, []time.Duration{e.Held, e.Handed})
+		b.unlock(other)
+	})
+}
