@@ -199,6 +199,48 @@ func TestQueues(t *testing.T) {
 	})
 }
 
+// TestQueuesOfReadersAndWriters: who waits is counted, and not the units that a writer takes.
+func TestQueuesOfReadersAndWriters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := fairlocktest.NewServer()
+		m := srv.Manager(t, nil)
+		rw, err := m.RWLock("rw")
+		require.NoError(t, err)
+		other, err := srv.Manager(t, nil).RWLock("rw")
+		require.NoError(t, err)
+		var held []*fairlock.Lock
+		for range 2 {
+			l, err := rw.RLock(t.Context())
+			require.NoError(t, err)
+			held = append(held, l)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		wrote := make(chan *fairlock.Lock)
+		go func() {
+			l, _ := other.Lock(ctx)
+			wrote <- l
+		}()
+		synctest.Wait()
+		for range 3 {
+			go func() { _, _ = rw.RLock(ctx) }()
+		}
+		time.Sleep(5 * time.Second) // with tickets
+		queues := fairprom.NewQueues(m, nil)
+		requireLines(t, text(t, queues), "fairlock_queue_depth 4", "fairlock_queue_held 2")
+		for _, l := range held {
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+		writer := <-wrote
+		requireLines(t, text(t, queues), "fairlock_queue_depth 3", "fairlock_queue_held 1")
+		cancel()
+		synctest.Wait()
+		require.NoError(t, writer.Unlock(t.Context()))
+		requireLines(t, text(t, queues), "fairlock_queue_depth 0", "fairlock_queue_held 0")
+	})
+}
+
 // TestLint: names and help texts are as Prometheus wants them.
 func TestLint(t *testing.T) {
 	t.Parallel()
