@@ -148,6 +148,10 @@ var ofObserver = []Mutant{
 `, ``}}, inTally("TestSum"),
 	},
 	{
+		"tally-arrivals-go-down", "internal/tally/tally.go", "grants by arrival are what the other counts leave at the moment", "counters never go down",
+		[]Edit{{`t.arrivals = max(t.arrivals, s.Grants-`, `t.arrivals = max(0, s.Grants-`}}, inTally("TestArrivalsNeverGoDown"),
+	},
+	{
 		"tally-forgets-the-closed", "internal/tally/tally.go", "with a manager go its counts", "counters never go down",
 		[]Edit{{`	add(&t.past, s)
 `, ``}}, inTally("TestSum"),
