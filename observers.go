@@ -32,7 +32,7 @@ func both[T any](a, b func(T)) func(T) {
 	}
 	return func(v T) {
 		first := guard(func() { a(v) })
-		first.and(guard(func() { b(v) })).again(nil)
+		first.and(guard(func() { b(v) })).again()
 	}
 }
 
@@ -45,7 +45,7 @@ func bothUnder[T any](a, b func(context.Context, T)) func(context.Context, T) {
 	}
 	return func(ctx context.Context, v T) {
 		first := guard(func() { a(ctx, v) })
-		first.and(guard(func() { b(ctx, v) })).again(nil)
+		first.and(guard(func() { b(ctx, v) })).again()
 	}
 }
 
@@ -62,7 +62,11 @@ func through[T any](a, b func(context.Context, T) context.Context) func(context.
 			ctx = orElse(first.ctx, ctx)
 		}
 		second := guard(func() { ctx = orElse(b(ctx, v), ctx) })
-		first.and(second).again(ctx)
+		p := first.and(second)
+		if p != nil {
+			p.ctx = ctx
+		}
+		p.again()
 		return ctx
 	}
 }
@@ -114,9 +118,8 @@ func (p *panicked) and(after *panicked) *panicked {
 }
 
 // again goes on with a panic, if there was one.
-func (p *panicked) again(ctx context.Context) {
+func (p *panicked) again() {
 	if p != nil {
-		p.ctx = ctx
 		panic(p)
 	}
 }

@@ -108,7 +108,7 @@ var ofObserver = []Mutant{
 	{
 		"observer-panic-of-another", "observers.go", "of several observers those after one that panics hear nothing", "one that panics costs the others nothing",
 		[]Edit{{`		first := guard(func() { a(ctx, v) })
-		first.and(guard(func() { b(ctx, v) })).again(nil)`, `		a(ctx, v)
+		first.and(guard(func() { b(ctx, v) })).again()`, `		a(ctx, v)
 		b(ctx, v)`}}, inObserver("TestOneOfSeveralObserversPanics"),
 	},
 	{
