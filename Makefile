@@ -83,6 +83,13 @@ metrics: ## test the adapters for Prometheus and OpenTelemetry, the dashboard an
 	cd metrics/otel && $(GO) test $(RACE) -count=1 -timeout 10m ./...
 	cd metrics/check && $(GO) test -count=1 -timeout 10m ./...
 
+# For dashboard: the file to write.
+OUT ?= /tmp/fairlock-dashboard.html
+
+.PHONY: dashboard
+dashboard: ## draw metrics/dashboard.json over a simulated load with faults, one page of HTML: OUT=page.html
+	cd metrics/check && $(GO) test -count=1 -run '^TestPanelsShowSomething$$' . -args -out=$(abspath $(OUT))
+
 .PHONY: metrics-cost
 metrics-cost: ## measure what metrics cost, on a replica set and in memory, about 2 minutes
 	cd metrics/check && $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 20m .

@@ -98,6 +98,9 @@ func (m *Manager) take(ctx context.Context, name string, o *options, try bool) (
 			return nil, err
 		}
 	}
+	if err := m.fits(ctx, name, o.ask); err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	if !try {
 		if err := m.countIn(name); err != nil {
@@ -125,7 +128,7 @@ func (m *Manager) take(ctx context.Context, name string, o *options, try bool) (
 	}
 	l.mu.Unlock()
 	if o.inLine != nil {
-		o.inLine() // outside the mutex: it is a user's
+		l.placedBy(c, o.inLine)
 	}
 
 	var limit <-chan time.Time
@@ -143,6 +146,19 @@ func (m *Manager) take(ctx context.Context, name string, o *options, try bool) (
 		err = ErrWaitLimit
 	}
 	return nil, &waitError{name: name, waited: time.Since(began), cause: err, last: l.abandon(c)}
+}
+
+// placedBy calls the user's function that wants to know of the place in line, outside the mutex. If it panics, or ends the goroutine, nobody is left to take the
+// lock.
+func (l *line) placedBy(c *claim, user func()) {
+	returned := false
+	defer func() {
+		if !returned {
+			_ = l.abandon(c)
+		}
+	}()
+	user()
+	returned = true
 }
 
 // countIn counts a call that may wait, unless there are as many as MaxCalls.

@@ -26,6 +26,7 @@ type Lock struct {
 	ctx       context.Context // made when first asked for
 	cancel    context.CancelCauseFunc
 	lost      *LostError
+	lostAt    clock.Instant // as this process noticed
 	holdUntil clock.Instant // 0: no limit
 	holdTimer *time.Timer
 	released  bool          // Unlock was called
@@ -214,11 +215,11 @@ func (l *Lock) delayedLocked() bool {
 // anybody can be admitted in its place, where it is this process that decides. The caller holds mu.
 func (l *Lock) loseLocked(why LossReason) {
 	m := l.line.m
-	l.lost = &LostError{Name: l.line.name, Token: l.Token(), Reason: why}
+	l.lost, l.lostAt = &LostError{Name: l.line.name, Token: l.Token(), Reason: why}, m.clock.Now()
 	if l.line.name != sweepName { // the manager's own, of which users know nothing
 		m.stats.lost.Add(1)
 		l.countLocked(-1)
-		l.endHoldLocked(l.lost)
+		l.endHoldLocked(l.lostAt, l.lost)
 		m.log().Warn("fairlock: lock lost", "lock", l.line.name, "token", l.Token(), "reason", why.String())
 	}
 	if l.cancel != nil {
@@ -242,7 +243,7 @@ func (l *Lock) discard() {
 	defer l.mu.Unlock()
 	if l.lost == nil && !l.released {
 		l.countLocked(-1)
-		l.endHoldLocked(nil)
+		l.endHoldLocked(l.line.m.clock.Now(), nil)
 	}
 	l.released = true
 	if l.holdTimer != nil {

@@ -14,10 +14,10 @@ import (
 //
 // No function is called under a mutex of fairlock's, and none can stop it from working:
 //
-//   - Acquiring, Acquired, and Ended of a lock that was given back by Unlock are called by the goroutine of the call that they are about, at the
-//     same time for different calls. One that takes long delays that call and no other: Acquiring before it has a place in line, Acquired while it
-//     holds the lock already, Ended after the lock was handed on.
-//   - All others, and Ended of a lock that was lost, come from one goroutine of the manager's, in the order in which things happened. While it is
+//   - Acquiring, Acquired, and Ended of a lock that was given back by Unlock, or was lost before Acquired had returned, are called by the goroutine
+//     of the call that they are about ([Set.Unlock] has one for each lock), at the same time for different calls. One that takes long delays that call
+//     and no other: Acquiring before it has a place in line, Acquired while it holds the lock already, Ended after the lock was handed on.
+//   - All others, and Ended of other locks, come from one goroutine of the manager's, in the order in which things happened. While it is
 //     busy up to 1024 of them are kept, and what comes then is not told: [Stats].Unobserved counts it. Nothing waits for it but Close, and that
 //     as long as its context allows.
 //   - One that panics is logged, and what it was told is lost to it. The lock goes on.
@@ -38,7 +38,7 @@ type Observer struct {
 	// made of it, of which the lock's own is made ([Lock.Context], and that of [Manager.Do]), and which is given to Ended. Of others what it returns is not used.
 	Acquired func(ctx context.Context, a Acquired) context.Context
 
-	// Ended is called once for each granted lock, when it was unlocked or lost.
+	// Ended is called once for each granted lock, when it was unlocked, lost or undone.
 	Ended func(ctx context.Context, e Ended)
 
 	// Renewed is called for each attempt to renew the lease.
@@ -76,22 +76,19 @@ type Acquired struct {
 // Outcome is what became of the call, in one word: granted, busy ([ErrBusy]), refused ([ErrTooManyWaiters]), timeout ([ErrWaitLimit], or the
 // deadline of its context), cancelled, or error.
 func (a Acquired) Outcome() string {
-	err := a.Err
+	// A call whose own time was over says so by a waitError. Others can have a deadline in them too: that of a database call.
 	var gaveUp *waitError
-	if errors.As(err, &gaveUp) {
-		err = gaveUp.cause // and not its last failure, which can be the timeout of a database call
-	}
 	switch {
-	case err == nil:
+	case a.Err == nil:
 		return "granted"
-	case errors.Is(err, ErrBusy):
-		return "busy"
-	case errors.Is(err, ErrTooManyWaiters):
-		return "refused"
-	case errors.Is(err, ErrWaitLimit), errors.Is(err, context.DeadlineExceeded):
-		return "timeout"
-	case errors.Is(err, context.Canceled):
+	case errors.As(a.Err, &gaveUp) && errors.Is(gaveUp.cause, context.Canceled):
 		return "cancelled"
+	case gaveUp != nil:
+		return "timeout"
+	case errors.Is(a.Err, ErrBusy):
+		return "busy"
+	case errors.Is(a.Err, ErrTooManyWaiters):
+		return "refused"
 	}
 	return "error"
 }
@@ -105,14 +102,20 @@ func Outcomes() []string {
 type Ended struct {
 	Acquired
 	Held time.Duration // from the grant to Unlock or to the loss
-	// Handed is how long Unlock took, with the write that admits the next; close to 0 where the next was in this process. 0 of a lock that was lost before.
+	// Handed is how long Unlock took, with the write that admits the next; close to 0 where the next was in this process. 0 of a lock that was lost before,
+	// or undone.
 	Handed time.Duration
+	// Undone: LockAll could not have all, and gave back what it had. Nobody called Unlock, or waits for what becomes of it.
+	Undone bool
 	// Err is what Unlock returned, or the [*LostError]. It takes the place of that of Acquired, which was nil.
 	Err error
 }
 
-// Reason is why it ended, in one word: unlocked, or one of [LossReasons].
+// Reason is why it ended, in one word: unlocked, undone, or one of [LossReasons].
 func (e Ended) Reason() string {
+	if e.Undone {
+		return "undone"
+	}
 	var lost *LostError
 	if errors.As(e.Err, &lost) {
 		return lost.Reason.word()
@@ -151,62 +154,6 @@ type Reaped struct {
 	N       int64
 	Lock    string // of tickets and numbers
 	Session string // of a session
-}
-
-// Observers is one observer for several: each function calls theirs, in their order, and each is given the context that the one before it has
-// returned. nil ones are left out.
-func Observers(all ...*Observer) *Observer {
-	o := &Observer{}
-	for _, next := range all {
-		if next == nil {
-			continue
-		}
-		o.Made, o.Closed = both(o.Made, next.Made), both(o.Closed, next.Closed)
-		o.Acquiring, o.Acquired = through(o.Acquiring, next.Acquiring), through(o.Acquired, next.Acquired)
-		o.Ended = bothUnder(o.Ended, next.Ended)
-		o.Renewed, o.StreamOpened = both(o.Renewed, next.Renewed), both(o.StreamOpened, next.StreamOpened)
-		o.StreamFailed, o.Reaped = both(o.StreamFailed, next.StreamFailed), both(o.Reaped, next.Reaped)
-	}
-	return o
-}
-
-func both[T any](a, b func(T)) func(T) {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return func(v T) {
-		a(v)
-		b(v)
-	}
-}
-
-func bothUnder[T any](a, b func(context.Context, T)) func(context.Context, T) {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return func(ctx context.Context, v T) {
-		a(ctx, v)
-		b(ctx, v)
-	}
-}
-
-func through[T any](a, b func(context.Context, T) context.Context) func(context.Context, T) context.Context {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return func(ctx context.Context, v T) context.Context {
-		ctx = orElse(a(ctx, v), ctx)
-		return orElse(b(ctx, v), ctx)
-	}
 }
 
 // kind is the word for what is asked for.

@@ -280,7 +280,7 @@ func TestObserverOfALossBeforeTheGrantIsTold(t *testing.T) {
 		b.requireLost(l.Err(), LostMaxHold)
 		synctest.Wait()
 		require.Equal(b.t, []string{
-			"acquiring x mutex 1 try=false", `acquired x granted after 0s, 0 ahead, under "w"`, `ended x max_hold after 2s, under "wh"`,
+			"acquiring x mutex 1 try=false", `acquired x granted after 0s, 0 ahead, under "w"`, `ended x max_hold after 1s, under "wh"`,
 		}, w.lines())
 		b.requireLost(l.Unlock(b.ctx), LostMaxHold)
 		require.Equal(b.t, 1, w.count("ended"))
@@ -297,7 +297,7 @@ func TestObserverOfALockThatItsCallerNeverGot(t *testing.T) {
 		_, err := p.LockAll(b.ctx, []string{"a", "b"}, MaxWait(time.Second))
 		require.ErrorIs(b.t, err, ErrWaitLimit)
 		synctest.Wait()
-		require.Equal(b.t, 1, w.count(`ended a unlocked after 1s, under "wh"`))
+		require.Equal(b.t, 1, w.count(`ended a undone after 1s, under "wh"`))
 		require.Equal(b.t, 1, w.count("ended"))
 		require.Zero(b.t, p.Stats().Held)
 		b.unlock(held)
@@ -477,6 +477,9 @@ func TestLossWords(t *testing.T) {
 	require.Len(t, seen, len(LossReasons()))
 	require.Equal(t, "unknown", LossReason(0).word())
 	require.Equal(t, "unlocked", Ended{Err: context.Canceled}.Reason())
+	for _, err := range []error{ErrClosed, ErrTooBig, context.Canceled, errors.Join(ErrClosed, context.DeadlineExceeded)} {
+		require.Equal(t, "error", Acquired{Err: err}.Outcome(), "a deadline of a database call is not the caller's: %v", err)
+	}
 }
 
 // TestNoObserverNoAllocation: what a pair allocates is the same with no observer and with one that wants to know nothing, but for the

@@ -2,7 +2,7 @@ package fairlock
 
 import (
 	"context"
-	"runtime/debug"
+	"errors"
 	"sync"
 	"time"
 
@@ -45,14 +45,22 @@ func (b *observing) made() {
 	}
 }
 
-// safely runs a function of the observer's. A panic of it must not go through a caller who holds a lock, nor end the process.
-func (b *observing) safely(f func()) {
-	defer func() {
-		if r := recover(); r != nil {
-			b.m.log().Error("fairlock: observer panicked", "error", r, "stack", string(debug.Stack()))
-		}
-	}()
-	f()
+// safely runs a function of the observer's, and returns its panic, which is logged. It must not go through a caller who holds a lock, nor end the process.
+func (b *observing) safely(f func()) *panicked {
+	first := guard(f)
+	for p := first; p != nil; p = p.next {
+		b.m.log().Error("fairlock: observer panicked", "error", p.what, "stack", string(p.stack))
+	}
+	return first
+}
+
+// under is safely for a function that makes a context of ctx.
+func (b *observing) under(ctx context.Context, f func() context.Context) context.Context {
+	made := ctx
+	if p := b.safely(func() { made = orElse(f(), ctx) }); p != nil {
+		made = orElse(p.ctx, ctx)
+	}
+	return made
 }
 
 // tell has the observer's goroutine run f. It never blocks.
@@ -103,68 +111,78 @@ func (b *observing) end(ctx context.Context) {
 	}
 }
 
+// errNotReturned is told of a call that neither got the lock nor failed: a function of the user's has panicked, or ended the goroutine.
+var errNotReturned = errors.New("fairlock: a function of the user's has not returned")
+
 // acquire is Manager.take with an observer.
-func (b *observing) acquire(ctx context.Context, name string, o *options, try bool) (*Lock, error) {
+func (b *observing) acquire(ctx context.Context, name string, o *options, try bool) (l *Lock, err error) {
 	a := Acquired{Acquiring: Acquiring{Name: name, Kind: o.ask.kind(), Units: o.ask.told(), Try: try}}
 	under := ctx
 	if b.o.Acquiring != nil {
-		b.safely(func() { under = orElse(b.o.Acquiring(ctx, a.Acquiring), ctx) })
+		under = b.under(ctx, func() context.Context { return b.o.Acquiring(ctx, a.Acquiring) })
 	}
 	began := b.m.clock.Now()
-	l, err := b.m.take(ctx, name, o, try)
+	err = errNotReturned
+	defer func() { l.observe(b.acquired(under, a, began, l, err)) }()
+	return b.m.take(ctx, name, o, try)
+}
+
+// acquired tells how a call ended, and returns the hold of a lock that was granted.
+func (b *observing) acquired(ctx context.Context, a Acquired, began clock.Instant, l *Lock, err error) *hold {
 	now := b.m.clock.Now()
 	a.Waited, a.Err = now.Sub(began), err
 	if l != nil {
 		a.Token, a.Ahead = l.Token(), l.claim.ahead
 	}
 	if b.o.Acquired != nil {
-		b.safely(func() { under = orElse(b.o.Acquired(under, a), under) })
+		ctx = b.under(ctx, func() context.Context { return b.o.Acquired(ctx, a) })
 	}
-	if l != nil {
-		l.observe(&hold{ctx: under, of: a, since: now})
-	}
-	return l, err
+	return &hold{ctx: ctx, of: a, since: now}
 }
 
-func orElse(ctx, or context.Context) context.Context {
-	if ctx == nil {
-		return or
-	}
-	return ctx
-}
-
-// observe begins the hold of a lock that its caller is about to get. It can be lost already.
+// observe begins the hold of a lock that its caller is about to get. When it is lost already this is its end, told here: the manager's goroutine may be
+// gone, since Close does not wait for callers.
 func (l *Lock) observe(h *hold) {
+	if l == nil {
+		return // not granted
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.parent, l.hold = h.ctx, h
-	if l.lost != nil {
-		l.endHoldLocked(l.lost)
+	l.parent = h.ctx
+	lost, at := l.lost, l.lostAt
+	if lost == nil {
+		l.hold = h
+	}
+	l.mu.Unlock()
+	if lost != nil {
+		l.line.m.observing.ended(h.ctx, Ended{Acquired: h.of, Held: max(at.Sub(h.since), 0), Err: lost})
 	}
 }
 
-// endHoldLocked tells that the lock is over, but for those who unlock it, unless that was told. The caller holds mu, and maybe others.
-func (l *Lock) endHoldLocked(err error) {
+// endHoldLocked tells that the lock is over at an instant, but for those who unlock it, unless that was told. undone: of no loss. The caller holds mu, and
+// maybe others.
+func (l *Lock) endHoldLocked(at clock.Instant, lost error) {
 	h := l.hold
 	if h == nil {
 		return
 	}
 	l.hold = nil
-	m := l.line.m
-	if m.observing.o.Ended == nil {
+	b := l.line.m.observing
+	if b.o.Ended == nil {
 		return
 	}
-	e := Ended{Acquired: h.of, Held: m.clock.Now().Sub(h.since), Err: err}
-	m.observing.tell(func() { m.observing.o.Ended(h.ctx, e) })
+	e := Ended{Acquired: h.of, Held: at.Sub(h.since), Err: lost, Undone: lost == nil}
+	b.tell(func() { b.ended(h.ctx, e) })
 }
 
 // unlocked tells of a lock that Unlock has given back, at which it was over, and handed on.
 func (b *observing) unlocked(h *hold, over clock.Instant, err error) {
-	if b.o.Ended == nil {
-		return
+	b.ended(h.ctx, Ended{Acquired: h.of, Held: over.Sub(h.since), Handed: b.m.clock.Now().Sub(over), Err: err})
+}
+
+func (b *observing) ended(ctx context.Context, e Ended) {
+	if b.o.Ended != nil {
+		b.safely(func() { b.o.Ended(ctx, e) })
 	}
-	e := Ended{Acquired: h.of, Held: over.Sub(h.since), Handed: b.m.clock.Now().Sub(over), Err: err}
-	b.safely(func() { b.o.Ended(h.ctx, e) })
 }
 
 // The rest is what packages reaper and waiter call from goroutines that must not be held up. Each is nil where nobody asks.

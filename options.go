@@ -59,7 +59,8 @@ func MaxHold(d time.Duration) Option {
 // InLine calls f once the call has its place among the calls of this manager: whatever is asked of the same manager for the same lock after f was
 // called stands behind it. It is for those who start calls in goroutines of their own and promise their users an order; between
 // processes the order is that of the database, which f does not wait for. f is called at most once for each lock, by the goroutine of the call, and not when the call
-// is refused before. It must not block.
+// is refused before. It must not block. If it panics the call does, and
+// its place is given up.
 func InLine(f func()) Option {
 	return func(o *options) error {
 		if f == nil {

@@ -59,18 +59,23 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, opts []Option, try boo
 	if n < 1 || n > queue.MostPermits {
 		return nil, invalidOption("units", n, fmt.Sprintf("must be from 1 to %d", queue.MostPermits))
 	}
-	if n > s.shape.Permits {
-		// Too many, unless there are more permits than is known here.
-		permits, err := s.Permits(ctx)
-		if err == nil && n > permits {
-			err = &queue.TooBigError{Name: s.name, Units: n, Permits: permits}
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
 	o.ask = demand{s.shape, n}
 	return s.m.acquire(ctx, s.name, o, try)
+}
+
+// fits refuses a call for more units than there are, unless there are more than its caller knows of.
+func (m *Manager) fits(ctx context.Context, name string, d demand) error {
+	if d.units <= d.shape.Permits {
+		return nil
+	}
+	permits, err := (&Semaphore{m, name, d.shape}).Permits(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return &waitError{name: name, cause: ctx.Err(), last: err}
+	case err == nil && d.units > permits:
+		return &queue.TooBigError{Name: name, Units: d.units, Permits: permits}
+	}
+	return err
 }
 
 // Permits is how many permits the semaphore has, as the database says: those that were set by SetPermits, or else those that it was made with.

@@ -52,6 +52,12 @@ func (m *Manager) LockAll(ctx context.Context, names []string, opts ...Option) (
 	maxWait, maxHold := each[0].maxWait, each[0].maxHold
 	began := m.clock.Now()
 	s := &Set{}
+	all := false
+	defer func() {
+		if !all { // also when a function of the user's has panicked
+			s.giveUp()
+		}
+	}()
 	wait, stop := context.WithCancelCause(ctx) // ends also when one that is held already is lost
 	defer stop(nil)
 	for i, name := range sorted {
@@ -71,10 +77,10 @@ func (m *Manager) LockAll(ctx context.Context, names []string, opts ...Option) (
 			err = lost
 		}
 		if err != nil {
-			s.giveUp()
 			return nil, err
 		}
 	}
+	all = true
 	for _, l := range s.locks {
 		l.set = s // nobody else knows the lock yet
 	}

@@ -94,11 +94,17 @@ func (c collection) MarkDone(ctx context.Context, chunk string, worker int64) er
 func main() {
 	n := flag.Int("chunks", 20, "how many there are")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("arguments are %q: must be none", flag.Args())
+	}
+	if *n < 1 {
+		log.Fatalf("-chunks is %d: must be at least 1", *n)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("FAIRLOCK_URI")))
 	if err != nil {
-		log.Fatal(err)
+		log.Fatal("FAIRLOCK_URI: ", err)
 	}
 	db := client.Database("fairlock_batch")
 	m, err := fairlock.New(ctx, db, nil)

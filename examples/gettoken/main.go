@@ -38,6 +38,9 @@ type store interface {
 	Save(ctx context.Context, t token, holder int64) error // refuses a holder older than one that has saved
 }
 
+// mostRefresh bounds a refresh: a third party that hangs must not hang all who come after.
+const mostRefresh = 30 * time.Second
+
 type service struct {
 	locks   *fairlock.Manager
 	store   store
@@ -64,7 +67,7 @@ func (s *service) get(ctx context.Context) (t token, err error) {
 	if t, err = s.store.Load(ctx); err != nil || fresh(t) {
 		return t, err
 	}
-	lock, err := s.locks.Lock(ctx, "third party token", fairlock.MaxWait(s.wait))
+	lock, err := s.locks.Lock(ctx, "third party token", fairlock.MaxWait(s.wait), fairlock.MaxHold(mostRefresh))
 	if err != nil {
 		return t, err
 	}
@@ -109,6 +112,12 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "address")
 	slow := flag.Duration("refresh", 300*time.Millisecond, "how long the third party takes")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("arguments are %q: must be none", flag.Args())
+	}
+	if *slow <= 0 {
+		log.Fatalf("-refresh is %v: must be positive", *slow)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *listen, *slow); err != nil {
@@ -119,7 +128,7 @@ func main() {
 func run(ctx context.Context, listen string, slow time.Duration) error {
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("FAIRLOCK_URI")))
 	if err != nil {
-		return err
+		return fmt.Errorf("FAIRLOCK_URI: %w", err)
 	}
 	db := client.Database("fairlock_gettoken")
 	m, err := fairlock.New(ctx, db, nil)

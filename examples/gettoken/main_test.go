@@ -122,3 +122,22 @@ func TestThirdPartyFails(t *testing.T) {
 		require.Equal(t, map[int]int{502: 1, 200: 9}, count)
 	})
 }
+
+// TestThirdPartyHangs: a refresh has a limit, and the next in line tries.
+func TestThirdPartyHangs(t *testing.T) {
+	memory.Run(t, func(t *testing.T, process func() *fairlock.Manager) {
+		var n atomic.Int64
+		s := &service{process(), &shelf{}, func(ctx context.Context) (token, error) {
+			if n.Add(1) == 1 {
+				<-ctx.Done()
+				return token{}, context.Cause(ctx)
+			}
+			return token{"second", time.Now().Add(time.Minute)}, nil
+		}, time.Minute}
+		began := time.Now()
+		count, _ := crowd(10, s)
+		require.Equal(t, map[int]int{502: 1, 200: 9}, count)
+		require.GreaterOrEqual(t, time.Since(began), mostRefresh)
+		require.Less(t, time.Since(began), mostRefresh+5*time.Second)
+	})
+}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -56,11 +57,15 @@ func joined(ctx, also context.Context) context.Context {
 }
 
 func main() {
+	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("arguments are %q: must be none", flag.Args())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("FAIRLOCK_URI")))
 	if err != nil {
-		log.Fatal(err)
+		log.Fatal("FAIRLOCK_URI: ", err)
 	}
 	m, err := fairlock.New(ctx, client.Database("fairlock_leader"), nil)
 	if err != nil {

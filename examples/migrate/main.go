@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -67,11 +68,15 @@ func (d document) SetVersion(ctx context.Context, v int) error {
 }
 
 func main() {
+	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("arguments are %q: must be none", flag.Args())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("FAIRLOCK_URI")))
 	if err != nil {
-		log.Fatal(err)
+		log.Fatal("FAIRLOCK_URI: ", err)
 	}
 	db := client.Database("fairlock_migrate")
 	m, err := fairlock.New(ctx, db, nil)

@@ -54,6 +54,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "address")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("arguments are %q: must be none", flag.Args())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *listen); err != nil {
@@ -64,7 +67,7 @@ func main() {
 func run(ctx context.Context, listen string) error {
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("FAIRLOCK_URI")))
 	if err != nil {
-		return err
+		return fmt.Errorf("FAIRLOCK_URI: %w", err)
 	}
 	m, err := fairlock.New(ctx, client.Database("fairlock_process"), nil)
 	if err != nil {

@@ -15,7 +15,7 @@ func main() {
 	ctx := context.Background()
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("FAIRLOCK_URI")))
 	if err != nil {
-		log.Fatal(err)
+		log.Fatal("FAIRLOCK_URI: ", err)
 	}
 	m, err := fairlock.New(ctx, client.Database("fairlock_quickstart"), nil)
 	if err != nil {

@@ -42,11 +42,14 @@ func (l limiter) call(ctx context.Context, weight int64, fn func(context.Context
 func main() {
 	permits := flag.Int64("permits", 3, "how much the service bears at a time")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("arguments are %q: must be none", flag.Args())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("FAIRLOCK_URI")))
 	if err != nil {
-		log.Fatal(err)
+		log.Fatal("FAIRLOCK_URI: ", err)
 	}
 	m, err := fairlock.New(ctx, client.Database("fairlock_ratelimit"), nil)
 	if err != nil {

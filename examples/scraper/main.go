@@ -1,5 +1,9 @@
 // Command scraper fetches pages of several web sites from however many machines it runs on, one page at a time for each site. Each site has limits of its own: how
 // long a fetch may take, and how long to leave the site alone after it.
+//
+//	scraper https://one.example/a https://one.example/b 5s=https://slow.example/
+//
+// What is before = is how long a fetch of that site may take.
 package main
 
 import (
@@ -9,8 +13,11 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -63,8 +70,8 @@ func rest(ctx context.Context, d time.Duration) error {
 }
 
 // get is a fetch that ends with its context.
-func get(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func get(ctx context.Context, page string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
 		return err
 	}
@@ -74,31 +81,67 @@ func get(ctx context.Context, url string) error {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	n, err := io.Copy(io.Discard, resp.Body)
-	log.Print(url, ": ", resp.Status, ", ", n, " bytes")
+	log.Print(page, ": ", resp.Status, ", ", n, " bytes")
 	return err
 }
 
+// sites are those of the arguments. Pages of one host are one site: its name is that of the lock, on every machine and in whatever order.
+func sites(args []string) ([]site, error) {
+	var all []site
+	if len(args) == 0 {
+		return nil, errors.New("pages: none, must be at least one, as URL or LIMIT=URL")
+	}
+	for _, arg := range args {
+		page, limit, named := arg, 30*time.Second, false
+		if before, after, found := strings.Cut(arg, "="); found {
+			if d, err := time.ParseDuration(before); err == nil {
+				page, limit, named = after, d, true
+			}
+		}
+		u, err := url.Parse(page)
+		switch {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			return nil, fmt.Errorf("page is %q: must be an http or https URL", page)
+		case limit <= 0:
+			return nil, fmt.Errorf("limit of %q is %v: must be positive", page, limit)
+		}
+		i := slices.IndexFunc(all, func(s site) bool { return s.Name == u.Host })
+		if i < 0 {
+			i = len(all)
+			all = append(all, site{Name: u.Host, Limit: limit, Rest: time.Second, Patient: time.Minute})
+		}
+		if named {
+			all[i].Limit = limit
+		}
+		all[i].Pages = append(all[i].Pages, page)
+	}
+	return all, nil
+}
+
 func main() {
+	all, err := sites(os.Args[1:])
+	if err != nil {
+		log.Fatal(err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("FAIRLOCK_URI")))
 	if err != nil {
-		log.Fatal(err)
+		log.Fatal("FAIRLOCK_URI: ", err)
 	}
 	m, err := fairlock.New(ctx, client.Database("fairlock_scraper"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	var all sync.WaitGroup
-	for i, url := range os.Args[1:] { // each its own site
-		all.Go(func() {
-			s := site{fmt.Sprint(i), 30 * time.Second, time.Second, []string{url}, time.Minute}
+	var wg sync.WaitGroup
+	for _, s := range all {
+		wg.Go(func() {
 			if err := scrape(ctx, m, s, get); err != nil {
 				log.Print(err)
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := errors.Join(m.Close(end), client.Disconnect(end)); err != nil {

@@ -60,3 +60,25 @@ func TestScrape(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// TestSites: pages of one host share its lock, whatever their order, and each site can have its limit.
+func TestSites(t *testing.T) {
+	t.Parallel()
+	all, err := sites([]string{"https://a.example/1?x=y", "5s=http://b.example:8080/", "https://a.example/2", "2s=https://a.example/3"})
+	require.NoError(t, err)
+	require.Equal(t, []site{
+		{"a.example", 2 * time.Second, time.Second, []string{"https://a.example/1?x=y", "https://a.example/2", "https://a.example/3"}, time.Minute},
+		{"b.example:8080", 5 * time.Second, time.Second, []string{"http://b.example:8080/"}, time.Minute},
+	}, all)
+	for bad, rule := range map[string]string{
+		"":                      `page is "": must be an http or https URL`,
+		"a.example":             `page is "a.example": must be an http or https URL`,
+		"5=https://a.example":   `page is "5=https://a.example": must be an http or https URL`,
+		"-1s=https://a.example": `limit of "https://a.example" is -1s: must be positive`,
+	} {
+		_, err := sites([]string{bad})
+		require.EqualError(t, err, rule)
+	}
+	_, err = sites(nil)
+	require.EqualError(t, err, "pages: none, must be at least one, as URL or LIMIT=URL")
+}

@@ -9,9 +9,10 @@ import (
 
 // Managers are those that live, and what others did while they lived. The zero value is ready. It is safe for concurrent use.
 type Managers struct {
-	mu   sync.Mutex // guards both
-	live map[*fairlock.Manager]struct{}
-	past fairlock.Stats
+	mu       sync.Mutex // guards all below
+	live     map[*fairlock.Manager]struct{}
+	past     fairlock.Stats
+	arrivals int64 // the highest Sum.ByArrival so far
 }
 
 // Sum is what all have done. Its fields that grow never go down.
@@ -59,8 +60,9 @@ func (t *Managers) Sum() Sum {
 	}
 	sum.Streaming = sum.Streams > 0
 	s := &sum.Stats
-	// The counts are read one after another, so a grant can be in one of these and not yet in Grants.
-	sum.ByArrival = max(s.Grants-s.GrantsByEvent-s.GrantsByOpening-s.GrantsByDoze-s.GrantsByRecheck-s.GrantsByPoll, 0)
+	// The counts are read one after another, so a grant can be in one of these and not yet in the other. The difference may not go down for that.
+	t.arrivals = max(t.arrivals, s.Grants-s.GrantsByEvent-s.GrantsByOpening-s.GrantsByDoze-s.GrantsByRecheck-s.GrantsByPoll)
+	sum.ByArrival = t.arrivals
 	return sum
 }
 

@@ -46,3 +46,23 @@ func TestAddAddsAll(t *testing.T) {
 	add(&sum, fairlock.Stats{Held: 1, Grants: 2, Unobserved: 3})
 	require.Equal(t, fairlock.Stats{Held: 2, Grants: 4, Unobserved: 6}, sum)
 }
+
+// TestArrivalsNeverGoDown: the counts of a manager are read one after another, so a grant can be in Grants and not yet in what told of it. A counter that goes
+// down for a moment is a restart to Prometheus, which takes all that was counted so far for new.
+func TestArrivalsNeverGoDown(t *testing.T) {
+	t.Parallel()
+	var all Managers
+	for _, step := range []struct {
+		read fairlock.Stats
+		want int64
+	}{
+		{fairlock.Stats{Grants: 10, GrantsByEvent: 3}, 7},
+		{fairlock.Stats{Grants: 11, GrantsByEvent: 3}, 8}, // it came by an event, which is not counted yet
+		{fairlock.Stats{Grants: 11, GrantsByEvent: 4}, 8},
+		{fairlock.Stats{Grants: 12, GrantsByEvent: 4}, 8},
+		{fairlock.Stats{Grants: 13, GrantsByEvent: 4}, 9},
+	} {
+		all.past = step.read
+		require.Equal(t, step.want, all.Sum().ByArrival, "%+v", step.read)
+	}
+}

@@ -17,6 +17,12 @@ type panel struct {
 	Description string
 	GridPos     struct{ H, W, X, Y int }
 	Targets     []struct{ Expr, LegendFormat string }
+	FieldConfig struct {
+		Defaults struct {
+			Unit   string
+			Custom struct{ ScaleDistribution struct{ Type string } }
+		}
+	}
 }
 
 // TestDashboard: each panel asks for metrics and labels that there are, and each metric is on a panel.

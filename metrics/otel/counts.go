@@ -27,7 +27,7 @@ func (t *Telemetry) observeCounts(m metric.Meter) (metric.Registration, error) {
 		var err error
 		name, help, unit := "fairlock."+c.Name, metric.WithDescription(c.Help), metric.WithUnit("{"+c.Unit+"}")
 		if c.Gauge {
-			i, err = m.Int64ObservableGauge(name, help, unit)
+			i, err = m.Int64ObservableUpDownCounter(name, help, unit) // it adds up over processes
 		} else {
 			i, err = m.Int64ObservableCounter(name, help, unit)
 		}

@@ -108,8 +108,15 @@ func (t *Telemetry) begin() {
 // Close ends the reading of the managers' counts. It is for programs that make many of these.
 func (t *Telemetry) Close() error { return t.read.Unregister() }
 
-// outsideKey is the key of a context's value: the span around the acquisition, whose child the hold is.
-type outsideKey struct{}
+// callKey and holdKey are keys of a context's values: the call of this Telemetry that the context is of, and the span of its hold. Other observers may have
+// begun spans of their own since, so what is the context's current span says nothing about whose it is.
+type (
+	callKey struct{ *Telemetry }
+	holdKey struct{ *Telemetry }
+)
+
+// call is an acquisition: its span, and the one around it, whose child the hold is.
+type call struct{ span, outside trace.Span }
 
 // Observer is what a manager's Config needs to be told of here. Several managers can have it.
 func (t *Telemetry) Observer() *fairlock.Observer {
@@ -129,57 +136,63 @@ func (t *Telemetry) Observer() *fairlock.Observer {
 }
 
 func (t *Telemetry) acquiring(ctx context.Context, a fairlock.Acquiring) context.Context {
-	outside := trace.SpanFromContext(ctx)
-	ctx, _ = t.tracer.Start(ctx, "fairlock.acquire", trace.WithAttributes(
+	c := call{outside: trace.SpanFromContext(ctx)}
+	ctx, c.span = t.tracer.Start(ctx, "fairlock.acquire", trace.WithAttributes(
 		attribute.String("fairlock.lock", a.Name), attribute.String("fairlock.kind", a.Kind),
 		attribute.Int64("fairlock.units", a.Units), attribute.Bool("fairlock.try", a.Try),
 	))
-	return context.WithValue(ctx, outsideKey{}, outside)
+	return context.WithValue(ctx, callKey{t}, c)
 }
 
 func (t *Telemetry) acquired(ctx context.Context, a fairlock.Acquired) context.Context {
 	outcome := a.Outcome()
-	span := trace.SpanFromContext(ctx)
-	span.SetAttributes(attribute.String("fairlock.outcome", outcome))
 	kind := attribute.String("kind", a.Kind)
 	t.acquire.Add(ctx, 1, t.of(a.Name, kind, attribute.String("outcome", outcome)))
-	if outcome != "granted" {
+	if a.Err == nil {
+		t.wait.Record(ctx, a.Waited.Seconds(), t.of(a.Name, kind))
+	}
+	c, ok := ctx.Value(callKey{t}).(call)
+	if !ok {
+		return ctx // another observer has lost it
+	}
+	c.span.SetAttributes(attribute.String("fairlock.outcome", outcome))
+	if a.Err != nil {
 		if outcome == "error" {
-			span.RecordError(a.Err)
-			span.SetStatus(codes.Error, a.Err.Error())
+			c.span.RecordError(a.Err)
+			c.span.SetStatus(codes.Error, a.Err.Error())
 		}
-		span.End()
+		c.span.End()
 		return ctx
 	}
-	t.wait.Record(ctx, a.Waited.Seconds(), t.of(a.Name, kind))
 	token := attribute.Int64("fairlock.token", a.Token)
-	span.SetAttributes(token, attribute.Int64("fairlock.ahead", a.Ahead))
-	span.End()
-	outside, _ := ctx.Value(outsideKey{}).(trace.Span)
-	ctx = trace.ContextWithSpan(ctx, outside)
+	c.span.SetAttributes(token, attribute.Int64("fairlock.ahead", a.Ahead))
+	c.span.End()
+	ctx = trace.ContextWithSpan(ctx, c.outside)
 	if t.opts.NoHoldSpans {
 		return ctx
 	}
-	ctx, _ = t.tracer.Start(ctx, "fairlock.hold", trace.WithAttributes(
+	ctx, span := t.tracer.Start(ctx, "fairlock.hold", trace.WithAttributes(
 		attribute.String("fairlock.lock", a.Name), attribute.String("fairlock.kind", a.Kind), attribute.Int64("fairlock.units", a.Units), token,
 	))
-	return ctx
+	return context.WithValue(ctx, holdKey{t}, span)
 }
 
 func (t *Telemetry) ended(ctx context.Context, e fairlock.Ended) {
 	kind, reason := attribute.String("kind", e.Kind), e.Reason()
 	t.hold.Record(ctx, e.Held.Seconds(), t.of(e.Name, kind))
-	if reason == "unlocked" {
-		t.release.Record(ctx, e.Handed.Seconds(), metric.WithAttributes(kind))
-	} else {
+	lost := errors.Is(e.Err, fairlock.ErrLost)
+	switch {
+	case lost:
 		t.lost.Add(ctx, 1, t.of(e.Name, attribute.String("reason", reason)))
+	case !e.Undone:
+		t.release.Record(ctx, e.Handed.Seconds(), metric.WithAttributes(kind))
 	}
-	if t.opts.NoHoldSpans {
-		return // the span in ctx is the caller's
+	span, ok := ctx.Value(holdKey{t}).(trace.Span)
+	if !ok {
+		return // NoHoldSpans, or another observer has lost it
 	}
-	span := trace.SpanFromContext(ctx)
 	span.SetAttributes(attribute.String("fairlock.reason", reason))
-	if reason != "unlocked" {
+	if lost {
 		span.SetStatus(codes.Error, e.Err.Error())
 	}
 	span.End()

@@ -2,6 +2,7 @@ package fairotel_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"testing"
 	"testing/synctest"
@@ -24,10 +25,11 @@ import (
 // bed has the SDK's own reader and recorder.
 type bed struct {
 	*testing.T
-	tel    *fairotel.Telemetry
-	reader *sdkmetric.ManualReader
-	spans  *tracetest.SpanRecorder
-	tracer trace.Tracer
+	tel     *fairotel.Telemetry
+	reader  *sdkmetric.ManualReader
+	spans   *tracetest.SpanRecorder
+	tracers trace.TracerProvider
+	tracer  trace.Tracer
 }
 
 func bubble(t *testing.T, o fairotel.Options, f func(*bed)) {
@@ -37,7 +39,7 @@ func bubble(t *testing.T, o fairotel.Options, f func(*bed)) {
 		meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader))
 		tracers := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.spans))
 		o.MeterProvider, o.TracerProvider = meters, tracers
-		b.tracer = tracers.Tracer("test")
+		b.tracers, b.tracer = tracers, tracers.Tracer("test")
 		var err error
 		b.tel, err = fairotel.New(&o)
 		require.NoError(t, err)
@@ -242,4 +244,94 @@ func TestGlobalProviders(t *testing.T) {
 	m := fairlocktest.New(t, &fairlock.Config{Observer: tel.Observer()})
 	require.NoError(t, m.Do(t.Context(), "x", func(context.Context) error { return nil }))
 	require.NoError(t, tel.Close())
+}
+
+// TestSpansOfOthers: whatever other observers do to contexts, a span that is not ours is not ended here, and each of ours ends.
+func TestSpansOfOthers(t *testing.T) {
+	bubble(t, fairotel.Options{}, func(b *bed) {
+		second, err := fairotel.New(&fairotel.Options{MeterProvider: sdkmetric.NewMeterProvider(), TracerProvider: b.tracers})
+		require.NoError(b, err)
+		own := &fairlock.Observer{
+			Acquiring: func(ctx context.Context, _ fairlock.Acquiring) context.Context {
+				ctx, span := b.tracer.Start(ctx, "theirs")
+				b.Cleanup(func() { span.End() })
+				return ctx
+			},
+			Acquired: func(ctx context.Context, _ fairlock.Acquired) context.Context {
+				ctx, span := b.tracer.Start(ctx, "theirs")
+				b.Cleanup(func() { span.End() })
+				return ctx
+			},
+		}
+		m := fairlocktest.New(b, &fairlock.Config{Observer: fairlock.Observers(b.tel.Observer(), second.Observer(), own)})
+		ctx, outer := b.tracer.Start(b.Context(), "outer")
+		held, err := m.Lock(ctx, "x")
+		require.NoError(b, err)
+		_, err = m.TryLock(ctx, "x")
+		require.ErrorIs(b, err, fairlock.ErrBusy)
+		require.NoError(b, held.Unlock(ctx))
+		lost, err := m.Lock(ctx, "x", fairlock.MaxHold(time.Second))
+		require.NoError(b, err)
+		time.Sleep(2 * time.Second)
+		require.ErrorIs(b, lost.Err(), fairlock.ErrLost)
+		ended := map[string]int{}
+		for _, s := range b.spans.Ended() {
+			ended[s.Name()]++
+		}
+		require.Equal(b, map[string]int{"fairlock.acquire": 2 * 3, "fairlock.hold": 2 * 2}, ended)
+		require.True(b, outer.IsRecording())
+		outer.End()
+		require.NoError(b, second.Close())
+	})
+}
+
+// TestSpansWhenAContextIsLost: an observer that returns a context of its own costs spans, and nothing else.
+func TestSpansWhenAContextIsLost(t *testing.T) {
+	for _, noHold := range []bool{false, true} {
+		t.Run(fmt.Sprint(noHold), func(t *testing.T) {
+			bubble(t, fairotel.Options{NoHoldSpans: noHold}, func(b *bed) {
+				ctx, outer := b.tracer.Start(b.Context(), "outer")
+				loses := &fairlock.Observer{
+					Acquiring: func(context.Context, fairlock.Acquiring) context.Context { return ctx },
+					Acquired:  func(context.Context, fairlock.Acquired) context.Context { return ctx },
+				}
+				m := fairlocktest.New(b, &fairlock.Config{Observer: fairlock.Observers(b.tel.Observer(), loses)})
+				require.NoError(b, m.Do(ctx, "x", func(context.Context) error { return nil }))
+				require.True(b, outer.IsRecording(), "it is the caller's to end")
+				outer.End()
+				require.Equal(b, map[string]int64{"kind=mutex,outcome=granted": 1}, nonzero(points(b.T, b.metrics()["fairlock.acquire"])))
+			})
+		})
+	}
+}
+
+// TestWhatLockAllUndoes is held and not given back by anybody.
+func TestWhatLockAllUndoes(t *testing.T) {
+	bubble(t, fairotel.Options{}, func(b *bed) {
+		srv := fairlocktest.NewServer()
+		held, err := srv.Manager(b, nil).Lock(b.Context(), "b")
+		require.NoError(b, err)
+		_, err = b.manager(srv).LockAll(b.Context(), []string{"a", "b"}, fairlock.MaxWait(time.Second))
+		require.ErrorIs(b, err, fairlock.ErrWaitLimit)
+		synctest.Wait()
+		require.NoError(b, held.Unlock(b.Context()))
+		require.Equal(b, "undone", attrs(b.span("fairlock.hold"))["fairlock.reason"])
+		got := b.metrics()
+		require.Equal(b, map[string]int64{"kind=mutex": 1}, points(b.T, got["fairlock.hold"]))
+		require.NotContains(b, got, "fairlock.release")
+		require.Empty(b, nonzero(points(b.T, got["fairlock.lost"])))
+	})
+}
+
+// TestGaugesAreSums: what processes have adds up, so it is an up-down counter and no gauge.
+func TestGaugesAreSums(t *testing.T) {
+	bubble(t, fairotel.Options{}, func(b *bed) {
+		b.manager(fairlocktest.NewServer())
+		got := b.metrics()
+		for _, name := range []string{"fairlock.held", "fairlock.waiting", "fairlock.managers", "fairlock.streams"} {
+			sum, ok := got[name].(metricdata.Sum[int64])
+			require.True(b, ok, name)
+			require.False(b, sum.IsMonotonic, name)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package fairprom
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -141,20 +142,20 @@ func (c *Collector) Observer() *fairlock.Observer {
 	return &fairlock.Observer{
 		Made: c.tally.Made, Closed: c.tally.Closed,
 		Acquired: func(ctx context.Context, a fairlock.Acquired) context.Context {
-			outcome := a.Outcome()
-			c.acquire.WithLabelValues(c.named(a.Name, a.Kind, outcome)...).Inc()
-			if outcome == "granted" {
+			c.acquire.WithLabelValues(c.named(a.Name, a.Kind, a.Outcome())...).Inc()
+			if a.Err == nil {
 				c.wait.WithLabelValues(c.named(a.Name, a.Kind)...).Observe(a.Waited.Seconds())
 			}
 			return ctx
 		},
 		Ended: func(_ context.Context, e fairlock.Ended) {
 			c.hold.WithLabelValues(c.named(e.Name, e.Kind)...).Observe(e.Held.Seconds())
-			if reason := e.Reason(); reason != "unlocked" {
-				c.lost.WithLabelValues(c.named(e.Name, reason)...).Inc()
-				return
+			switch {
+			case errors.Is(e.Err, fairlock.ErrLost):
+				c.lost.WithLabelValues(c.named(e.Name, e.Reason())...).Inc()
+			case !e.Undone:
+				c.release.WithLabelValues(e.Kind).Observe(e.Handed.Seconds())
 			}
-			c.release.WithLabelValues(e.Kind).Observe(e.Handed.Seconds())
 		},
 		Renewed: func(r fairlock.Renewed) {
 			c.renew.WithLabelValues(tally.Outcome(r.Err)).Inc()

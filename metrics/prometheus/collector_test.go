@@ -126,6 +126,25 @@ func TestScrapeWithNamesAndLabels(t *testing.T) {
 	})
 }
 
+// TestWhatLockAllUndoes: it was held, and not given back by anybody, so how long that took is not known.
+func TestWhatLockAllUndoes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := fairprom.New(nil)
+		srv := fairlocktest.NewServer()
+		held, err := srv.Manager(t, nil).Lock(t.Context(), "b")
+		require.NoError(t, err)
+		m := srv.Manager(t, &fairlock.Config{Observer: c.Observer()})
+		_, err = m.LockAll(t.Context(), []string{"a", "b"}, fairlock.MaxWait(time.Second))
+		require.ErrorIs(t, err, fairlock.ErrWaitLimit)
+		synctest.Wait()
+		require.NoError(t, held.Unlock(t.Context()))
+		got := text(t, c)
+		requireLines(t, got, `fairlock_hold_seconds_count{kind="mutex"} 1`, `fairlock_held 0`)
+		require.NotContains(t, got, "fairlock_release_seconds_count")
+	})
+}
+
 // TestCountsSurviveClose: counters never go down, whichever manager of several is closed.
 func TestCountsSurviveClose(t *testing.T) {
 	t.Parallel()
@@ -177,6 +196,48 @@ func TestQueues(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, x.Unlock(t.Context()))
 		require.NoError(t, y.Unlock(t.Context()))
+	})
+}
+
+// TestQueuesOfReadersAndWriters: who waits is counted, and not the units that a writer takes.
+func TestQueuesOfReadersAndWriters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := fairlocktest.NewServer()
+		m := srv.Manager(t, nil)
+		rw, err := m.RWLock("rw")
+		require.NoError(t, err)
+		other, err := srv.Manager(t, nil).RWLock("rw")
+		require.NoError(t, err)
+		var held []*fairlock.Lock
+		for range 2 {
+			l, err := rw.RLock(t.Context())
+			require.NoError(t, err)
+			held = append(held, l)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		wrote := make(chan *fairlock.Lock)
+		go func() {
+			l, _ := other.Lock(ctx)
+			wrote <- l
+		}()
+		synctest.Wait()
+		for range 3 {
+			go func() { _, _ = rw.RLock(ctx) }()
+		}
+		time.Sleep(5 * time.Second) // with tickets
+		queues := fairprom.NewQueues(m, nil)
+		requireLines(t, text(t, queues), "fairlock_queue_depth 4", "fairlock_queue_held 2")
+		for _, l := range held {
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+		writer := <-wrote
+		requireLines(t, text(t, queues), "fairlock_queue_depth 3", "fairlock_queue_held 1")
+		cancel()
+		synctest.Wait()
+		require.NoError(t, writer.Unlock(t.Context()))
+		requireLines(t, text(t, queues), "fairlock_queue_depth 0", "fairlock_queue_held 0")
 	})
 }
 

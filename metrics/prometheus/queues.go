@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/queue"
 )
 
 // QueueOptions are what [Queues] can be told. nil, or the zero value, is the default.
@@ -49,8 +50,8 @@ func NewQueues(m *fairlock.Manager, o *QueueOptions) *Queues {
 	desc := func(name, help string, labels []string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, q.opts.ConstLabels)
 	}
-	q.depth = desc("fairlock_queue_depth", "Units that are waited for, in all processes.", named)
-	q.held = desc("fairlock_queue_held", "Units that are held, in all processes.", named)
+	q.depth = desc("fairlock_queue_depth", "Callers that wait, in all processes; of semaphores permits.", named)
+	q.held = desc("fairlock_queue_held", "Callers that hold, in all processes; of semaphores permits.", named)
 	q.oldest = desc("fairlock_queue_oldest_seconds", "How long the first in line has been waiting; the longest of all locks.", named)
 	q.locks = desc("fairlock_queue_locks", "Locks in the database, idle ones included.", nil)
 	q.ok = desc("fairlock_queue_read", "1 when the queues could be read at this scrape, else 0.", nil)
@@ -97,6 +98,29 @@ type queues struct {
 	busy                 []busy // with the longest queues, at most MostLocks
 }
 
+// callers is how many hold and how many wait where so many units of a read/write lock are admitted and so many are not. A writer has as many as there can be
+// readers, and while some read, most of those of the writer behind them are admitted too: nobody holds before all of his are.
+func callers(admitted, rest int64) (held, waiting int64) {
+	all := admitted + rest
+	if all < queue.Readers {
+		return admitted, rest
+	}
+	held = admitted / queue.Readers
+	return held, all/queue.Readers + all%queue.Readers - held
+}
+
+// owned is how many places in line have an owner, and how many not: those are younger than the ticket delay, one for each unit.
+func owned(places []fairlock.Place) (owned, young int64) {
+	for _, p := range places {
+		if p.Owner != nil {
+			owned++
+		} else {
+			young++
+		}
+	}
+	return owned, young
+}
+
 type busy struct {
 	fairlock.LockSummary
 	oldest time.Duration
@@ -110,27 +134,46 @@ func (q *Queues) read(ctx context.Context) (queues, error) {
 	var all queues
 	for _, l := range list {
 		all.locks++
-		all.waiting += l.Waiting
-		all.held += l.Held
+		if l.Kind == string(queue.KindRW) {
+			l.Held, l.Waiting = callers(l.Held, l.Waiting)
+		}
 		if l.Waiting > 0 || l.Held > 0 {
 			all.busy = append(all.busy, busy{LockSummary: l})
 		}
 	}
 	slices.SortStableFunc(all.busy, func(a, b busy) int { return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Held, a.Held)) })
-	all.busy = all.busy[:min(len(all.busy), q.opts.MostLocks)]
 	for i := range all.busy {
-		l := &all.busy[i]
-		if l.Waiting == 0 {
-			continue
+		if i < q.opts.MostLocks {
+			if err := q.look(ctx, &all.busy[i]); err != nil {
+				return queues{}, err
+			}
 		}
-		switch info, err := q.m.Inspect(ctx, l.Name); {
-		case errors.Is(err, fairlock.ErrNotFound), errors.Is(err, fairlock.ErrMalformed): // between the two reads
-		case err != nil:
-			return queues{}, err
-		case len(info.Waiters) > 0 && info.Waiters[0].Owner != nil: // one without is younger than the ticket delay
-			l.oldest = info.Waiters[0].Owner.Age
-			all.oldest = max(all.oldest, l.oldest)
-		}
+		all.waiting, all.held, all.oldest = all.waiting+all.busy[i].Waiting, all.held+all.busy[i].Held, max(all.oldest, all.busy[i].oldest)
 	}
+	all.busy = all.busy[:min(len(all.busy), q.opts.MostLocks)]
 	return all, nil
+}
+
+// look finds out who waits, if anybody does.
+func (q *Queues) look(ctx context.Context, l *busy) error {
+	if l.Waiting == 0 {
+		return nil
+	}
+	info, err := q.m.Inspect(ctx, l.Name)
+	switch {
+	case errors.Is(err, fairlock.ErrNotFound), errors.Is(err, fairlock.ErrMalformed): // between the two reads
+		return nil
+	case err != nil:
+		return err
+	}
+	if len(info.Waiters) > 0 && info.Waiters[0].Owner != nil { // one without is younger than the ticket delay
+		l.oldest = info.Waiters[0].Owner.Age
+	}
+	if l.Kind == string(queue.KindRW) {
+		holders, admitted := owned(info.Holders)
+		waiters, rest := owned(info.Waiters)
+		l.Held, l.Waiting = callers(admitted, rest+info.More)
+		l.Held, l.Waiting = l.Held+holders, l.Waiting+waiters
+	}
+	return nil
 }
