@@ -34,6 +34,8 @@ const (
 	maxPoll    = time.Minute
 	maxTime    = 30 * 24 * time.Hour // of maxWaitMs and maxHoldMs
 	bodyLimit  = 10 * time.Second    // for a body to arrive
+	// answerLimit is for an answer to be taken by its client.
+	answerLimit = 10 * time.Second
 )
 
 // ask is what a lease asks for. Asks are compared with ==: a repeated request must ask for the same.

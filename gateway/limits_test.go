@@ -153,6 +153,18 @@ func TestSlowClients(t *testing.T) {
 		require.Equal(t, notHeard, c.look("a").Reason)
 		_ = conn.Close()
 
+		// Nobody reads an answer, be it at once or at the end of a poll.
+		for _, request := range []string{
+			"GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + aliceToken + "\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			strings.Replace(header, "/a-", "/unread-", 1) + "Content-Length: " + fmt.Sprint(len(body)) + "\r\n\r\n" + body,
+		} {
+			conn = b.raw(request)
+			time.Sleep(maxPoll + answerLimit + time.Millisecond)
+			_, err = conn.Write([]byte("x"))
+			require.ErrorIs(t, err, io.ErrClosedPipe, "%s", request)
+		}
+
 		// A connection that does nothing.
 		conn = b.raw("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		began = time.Now()

@@ -169,13 +169,14 @@ func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 
 // client is one HTTP client.
 type client struct {
-	b     *bed
-	tr    *http.Transport
-	token string
+	b      *bed
+	tr     *http.Transport
+	token  string
+	scheme string
 }
 
 func (b *bed) client(token string) *client {
-	c := &client{b: b, token: token, tr: &http.Transport{
+	c := &client{b: b, token: token, scheme: "http", tr: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return b.ln.dial(ctx) },
 	}}
 	b.clients = append(b.clients, c)
@@ -213,7 +214,7 @@ func (c *client) send(ctx context.Context, method, path, body string, header ...
 	if body != "" {
 		in = strings.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://localhost:8420"+path, in)
+	req, err := http.NewRequestWithContext(ctx, method, c.scheme+"://localhost:8420"+path, in)
 	require.NoError(c.b.t, err)
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

@@ -69,6 +69,13 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 	s.http = &http.Server{
 		Handler: s, TLSConfig: full.TLS, ConnContext: withPeer,
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		WriteTimeout: maxPoll + answerLimit, // from the end of the header on; streams have limits of their own
+		HTTP2: &http.HTTP2Config{
+			// The limit of a stream's write does not reach a connection that takes nothing at all.
+			WriteByteTimeout: answerLimit,
+			// The defaults are a megabyte each; a body has maxBody at the most.
+			MaxReceiveBufferPerConnection: 128 << 10, MaxReceiveBufferPerStream: 32 << 10,
+		},
 		ErrorLog: quietLog(full.Logger),
 	}
 	return s, nil

@@ -16,7 +16,8 @@ const idlePing = 15 * time.Second
 // mostStreams bounds the event streams of one lease.
 const mostStreams = 4
 
-// sse writes events. Each write has a time limit: a client that does not read costs a connection for no longer.
+// sse writes events. Each write has a time limit: a client that does not read costs a connection for no longer. Before a pause the limit is
+// lifted (rest): on HTTP/2 it ends the stream when it passes, whether or not something is being written.
 type sse struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
@@ -59,6 +60,9 @@ func (e *sse) flush() error {
 	}
 	return e.rc.Flush()
 }
+
+// rest lifts the time limit of the last write, which has succeeded, until the next.
+func (e *sse) rest() { _ = e.rc.SetWriteDeadline(time.Time{}) }
 
 // events is the event stream of a lease that there is already.
 func (s *Server) events(w http.ResponseWriter, r *http.Request, who *Client) {
@@ -115,6 +119,7 @@ func (l *lease) follow(e *sse, gone <-chan struct{}) (broken bool) {
 		default:
 			ping.Reset(idlePing)
 		}
+		e.rest()
 		select {
 		case <-changed:
 		case <-ping.C:
@@ -190,6 +195,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, _ *Client) {
 		if err != nil {
 			return
 		}
+		e.rest()
 		ping.Reset(idlePing)
 	}
 }

@@ -103,4 +103,21 @@ var ofGateway = []Mutant{
 	}
 }`, `}`}}, inGateway("TestWatch"),
 	},
+	{
+		"gw-limit-outlives-write", "gateway/stream.go", "the time limit of a stream's write stands while nothing is written", "on HTTP/2 it ends the stream",
+		[]Edit{{`		e.rest()
+		select {
+`, `		select {
+`}}, inGateway("TestStreamsOfHTTP2"),
+	},
+	{
+		"gw-unread-answers", "gateway/server.go", "an answer that is not read is written for ever", "who does not read costs a connection for a bounded time",
+		[]Edit{{`		WriteTimeout: maxPoll + answerLimit, // from the end of the header on; streams have limits of their own
+`, ``}}, inGateway("TestSlowClients"),
+	},
+	{
+		"gw-deaf-connection", "gateway/server.go", "a connection of HTTP/2 that takes nothing stays", "who does not read holds nothing up for ever",
+		[]Edit{{`			WriteByteTimeout: answerLimit,
+`, ``}}, Catch{Pkg: "gateway", Test: "TestDeafHTTP2", Says: "test hangs"},
+	},
 }
