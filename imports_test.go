@@ -25,7 +25,8 @@ func TestImports(t *testing.T) {
 		"reaper":          {"queue", "internal/clock", "internal/chance"},
 		"internal/clock":  {},
 		"internal/chance": {},
-		"gateway":         {"."},
+		"gateway":         {".", "internal/tally"},
+		"internal/tally":  {"."},
 	}
 	for dir, ours := range inside {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -43,6 +43,7 @@ type bed struct {
 	s       *Server
 	ln      *pipes
 	served  chan error
+	mu      sync.Mutex // guards clients
 	clients []*client
 	streams []*events
 	closed  bool
@@ -127,6 +128,10 @@ func (b *bed) end() {
 		require.Zero(b.t, b.s.holds.Load())
 		require.Zero(b.t, b.s.live)
 		require.Zero(b.t, b.s.listening)
+		require.Empty(b.t, b.s.liveOf)
+		for end := range b.s.over {
+			require.Contains(b.t, endings(), end)
+		}
 	}
 }
 
@@ -179,6 +184,8 @@ func (b *bed) client(token string) *client {
 	c := &client{b: b, token: token, scheme: "http", tr: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return b.ln.dial(ctx) },
 	}}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.clients = append(b.clients, c)
 	return c
 }
@@ -322,6 +329,9 @@ func (c *client) open(method, path, body string) *events {
 		defer close(e.in)
 		in := bufio.NewReader(resp.Body)
 		for ev := range readEvents(in) {
+			if ev.err == nil {
+				describeEvent(c.b.t, ev.name, ev.data)
+			}
 			e.in <- ev
 		}
 	}()

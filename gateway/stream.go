@@ -3,7 +3,9 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -82,6 +84,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, l *lease) {
 		return
 	}
 	defer l.endStream()
+	s.streams.Add(1)
+	defer s.streams.Add(-1)
 	keeps := !l.ask.heartbeatOnly
 	if keeps {
 		notice(r.Context(), l.ask.heartbeat/4)
@@ -200,11 +204,17 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, _ *Client) {
 	}
 }
 
-// accepts reports whether a client wants an event stream.
+// accepts reports whether a client wants an event stream: names it, with a weight that is not 0.
 func accepts(r *http.Request) bool {
-	for _, v := range r.Header.Values("Accept") {
-		if strings.Contains(v, eventStream) {
-			return true
+	for _, values := range r.Header.Values("Accept") {
+		for v := range strings.SplitSeq(values, ",") {
+			t, params, err := mime.ParseMediaType(v)
+			if err != nil || t != eventStream {
+				continue
+			}
+			if q, err := strconv.ParseFloat(params["q"], 64); err != nil || q > 0 {
+				return true
+			}
 		}
 	}
 	return false
