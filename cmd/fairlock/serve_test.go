@@ -54,6 +54,18 @@ func ask(b *bench, client *http.Client, method, url, body string, header ...stri
 	return resp.StatusCode, v
 }
 
+// text is what is at an address.
+func text(b *bench, client *http.Client, url string) string {
+	b.Helper()
+	resp, err := client.Get(url)
+	require.NoError(b, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(b, 200, resp.StatusCode)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(b, err)
+	return string(body)
+}
+
 // follow opens a stream, and returns its events: name and data.
 func follow(b *bench, url, body string) <-chan [2]string {
 	b.Helper()
@@ -134,6 +146,10 @@ func TestServe(t *testing.T) {
 			require.EqualValues(t, 1, v["held"])
 			require.EqualValues(t, 1, v["waiting"])
 			b.start("run", "--no-wait", "job", "--", "true").exits(75)
+			status, v = ask(b, client, "GET", url+"/readyz", "")
+			require.Equal(t, 200, status)
+			require.Equal(t, "ok", v["status"])
+			require.Contains(t, text(b, client, url+"/metrics"), "\nfairlock_held 1\n")
 
 			began := time.Now()
 			p.signal(sig)
