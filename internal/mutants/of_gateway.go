@@ -120,4 +120,29 @@ var ofGateway = []Mutant{
 		[]Edit{{`			WriteByteTimeout: answerLimit,
 `, ``}}, Catch{Pkg: "gateway", Test: "TestDeafHTTP2", Says: "test hangs"},
 	},
+	{
+		"gw-one-fills-it", "gateway/server.go", "a client has as many leases as it likes, whatever MaxLeasesEach is", "one client cannot fill the gateway",
+		[]Edit{{`	s.liveOf[key.client]++
+`, ``}}, inGateway("TestLeasesOfOneClientAreBounded"),
+	},
+	{
+		"gw-always-ready", "gateway/ready.go", "a gateway whose database is away is ready", "a balancer sends no clients there",
+		[]Edit{{`	p.err, p.at = err, time.Now()
+`, `	p.err, p.at = nil, time.Now()
+`}}, inGateway("TestReady"),
+	},
+	{
+		"gw-probes-for-each", "gateway/ready.go", "each question whether it is ready is one to the database", "whoever has no token cannot load the database",
+		[]Edit{{`const (
+	probeEvery = time.Second `, `const (
+	probeEvery = 0 * time.Second `}}, inGateway("TestReady"),
+	},
+	{
+		"gw-two-names-one-lock", "gateway/ask.go", "half a surrogate pair in a name is taken", "two names are two locks",
+		[]Edit{{`	if strings.ContainsRune(a.name, utf8.RuneError) {`, `	if strings.ContainsRune(a.name, 0) {`}}, inGateway("TestBadInput"),
+	},
+	{
+		"list-shows-bad-names", "inspect.go", "List shows a lock under a name that Inspect refuses", "one document of somebody else's blinds nobody",
+		[]Edit{{`cmp.Or(v.Malformed, ValidateName(v.Name))`, `cmp.Or(v.Malformed, nil)`}}, Catch{Pkg: ".", Test: "TestListTellsBadNames"},
+	},
 }
