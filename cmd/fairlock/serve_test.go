@@ -203,6 +203,22 @@ func TestServeTokensAndTLS(t *testing.T) {
 	require.Equal(t, 200, status)
 	status, _ = ask(b, client, "GET", url+"/v1/locks", "", "Authorization", "Bearer fedcba9876543210")
 	require.Equal(t, 200, status)
+
+	// A stream outlives the time limit of each of its writes, which is a quarter of the heartbeat time.
+	req, err := http.NewRequestWithContext(b.ctx(), "PUT", url+"/v1/leases/stream-00", strings.NewReader(`{"name":"other","heartbeatMs":3000}`))
+	require.NoError(t, err)
+	req.Header = http.Header{"Authorization": {"Bearer 0123456789abcdef"}, "Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	require.Equal(t, 2, resp.ProtoMajor)
+	in := bufio.NewScanner(resp.Body)
+	for held := 0; held < 4; {
+		require.True(t, in.Scan(), "the stream has ended after %d events: %v", held, in.Err())
+		if in.Text() == "event: held" {
+			held++
+		}
+	}
+	require.NoError(t, resp.Body.Close())
 	end()
 
 	// A file that is half written changes nothing; the new pair is served when it is complete.
