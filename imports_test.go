@@ -26,7 +26,8 @@ func TestImports(t *testing.T) {
 		"internal/clock":  {},
 		"internal/chance": {},
 		"internal/naming": {},
-		"gateway":         {"."},
+		"gateway":         {".", "internal/tally"},
+		"internal/tally":  {"."},
 	}
 	for dir, ours := range inside {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -1,6 +1,7 @@
 package fairlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,8 +234,8 @@ func (m *Manager) List(ctx context.Context) ([]LockSummary, error) {
 			if strings.HasPrefix(v.Name, "\t") {
 				continue // fairlock's own
 			}
-			if v.Malformed != nil {
-				all = append(all, LockSummary{Name: v.Name, Malformed: v.Malformed.Error()})
+			if err := cmp.Or(v.Malformed, ValidateName(v.Name)); err != nil {
+				all = append(all, LockSummary{Name: v.Name, Malformed: err.Error()})
 				continue
 			}
 			s := LockSummary{Name: v.Name, Kind: string(v.Kind), Permits: v.Permits, LastToken: v.Issued, IdleSince: v.IdleSince}

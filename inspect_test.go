@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/memstore"
+	"github.com/fairlock/fairlock/queue"
 )
 
 // TestInspectNamesTheHolderAfterALocalHandOver: arrivals of their own in one run, passed on without a write.
@@ -102,5 +103,27 @@ func TestInspectShowsUnits(t *testing.T) {
 		require.NoError(b.t, err)
 		require.EqualValues(b.t, 1, info.Holders[0].Units)
 		b.unlock(w)
+	})
+}
+
+// TestListTellsBadNames: a document under a name that breaks the rule is somebody else's, however well it is made: what List shows as a lock can be
+// given to Inspect.
+func TestListTellsBadNames(t *testing.T) {
+	bubble(t, func(b *bed) {
+		p := b.proc()
+		l := p.lock("x")
+		const bad = "a\x1b[2J"
+		place, err := p.store.Queue().Enqueue(b.ctx, bad, queue.Mutex, queue.Arrival{Owner: 1, Mark: 1, Units: 1})
+		require.NoError(b.t, err)
+		all, err := p.List(b.ctx)
+		require.NoError(b.t, err)
+		require.Len(b.t, all, 2)
+		require.Equal(b.t, bad, all[0].Name)
+		require.Contains(b.t, all[0].Malformed, "must not contain the control character")
+		require.Zero(b.t, all[0].Held)
+		require.Empty(b.t, all[1].Malformed)
+		_, err = p.store.Queue().Settle(b.ctx, bad, []queue.Range{place.Range}, place.Arrival)
+		require.NoError(b.t, err)
+		b.unlock(l)
 	})
 }

@@ -34,6 +34,8 @@ const (
 	maxPoll    = time.Minute
 	maxTime    = 30 * 24 * time.Hour // of maxWaitMs and maxHoldMs
 	bodyLimit  = 10 * time.Second    // for a body to arrive
+	// answerLimit is for an answer to be taken by its client.
+	answerLimit = 10 * time.Second
 )
 
 // ask is what a lease asks for. Asks are compared with ==: a repeated request must ask for the same.
@@ -102,6 +104,9 @@ func arrived(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadD
 
 // readBody reads no more than maxBody.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
+	if c, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		w = c.Unwrap() // net/http's own, which ends the connection when the body is too large
+	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var large *http.MaxBytesError
 	switch {
@@ -212,6 +217,10 @@ func (a *ask) check(given map[string]bool) error {
 	}
 	if err := fairlock.ValidateName(a.name); err != nil {
 		return err
+	}
+	// encoding/json puts it in place of half a surrogate pair: names that are not the same would be one lock.
+	if strings.ContainsRune(a.name, utf8.RuneError) {
+		return fmt.Errorf("name is %s: must not have U+FFFD, which stands for what is no character", quoted(a.name))
 	}
 	switch a.kind {
 	case mutex, read, write:

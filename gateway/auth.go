@@ -104,8 +104,12 @@ func (s *Server) authenticate(r *http.Request) (*Client, *problem) {
 		return nobody, nil
 	}
 	values := r.Header.Values("Authorization")
-	if len(values) != 1 {
+	switch len(values) {
+	case 0:
 		return nil, refusal(http.StatusUnauthorized, "unauthorized", "the header Authorization is missing: must be Bearer and a token")
+	case 1:
+	default:
+		return nil, refusal(http.StatusUnauthorized, "unauthorized", fmt.Sprintf("the header Authorization comes %d times: must come once", len(values)))
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {

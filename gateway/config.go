@@ -33,8 +33,15 @@ type Config struct {
 	// MaxLeases bounds how many leases wait or hold at one time; one more is refused with 503. Defaults to 10,000.
 	MaxLeases int
 
+	// MaxLeasesEach bounds how many of them one client has; one more is refused with 429. Whoever is let in by Anonymous is one client.
+	// Defaults to 0, no limit but MaxLeases.
+	MaxLeasesEach int
+
 	// MaxWatchers bounds the streams of the status page. Defaults to 100.
 	MaxWatchers int
+
+	// Metrics are those of the manager, for /metrics. nil: there are only the gateway's own.
+	Metrics *Metrics
 
 	// TLS makes Serve talk TLS, with the certificates that it has. Defaults to none.
 	TLS *tls.Config
@@ -71,6 +78,8 @@ func (c *Config) withDefaults() (Config, error) {
 		return cfg, invalid("Config.MaxConns", cfg.MaxConns, "must not be negative")
 	case cfg.MaxLeases < 0:
 		return cfg, invalid("Config.MaxLeases", cfg.MaxLeases, "must not be negative")
+	case cfg.MaxLeasesEach < 0:
+		return cfg, invalid("Config.MaxLeasesEach", cfg.MaxLeasesEach, "must not be negative")
 	case cfg.MaxWatchers < 0:
 		return cfg, invalid("Config.MaxWatchers", cfg.MaxWatchers, "must not be negative")
 	case cfg.Anonymous && len(cfg.Clients) > 0:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -100,12 +101,43 @@ func describeBody(t *testing.T, method, path string, resp *http.Response, text [
 	require.NoError(t, conforms(schema, v), "%s: %s", key, text)
 }
 
-// conforms is as much of JSON Schema as the description uses.
+// conforms is as much of JSON Schema as the description uses, which TestSchemaWords sees to.
 func conforms(schema, v any) error {
 	s := deref(schema)
 	if all, ok := s["allOf"].([]any); ok {
 		for _, part := range all {
 			if err := conforms(part, v); err != nil {
+				return err
+			}
+		}
+	}
+	if s["unevaluatedProperties"] == false {
+		for name := range v.(map[string]any) {
+			if !slices.Contains(propertiesOf(s), name) {
+				return fmt.Errorf("%s is not described", name)
+			}
+		}
+	}
+	if want, ok := s["const"]; ok && v != want {
+		return fmt.Errorf("%v is not %v", v, want)
+	}
+	for word, broken := range map[string]func(v, bound float64) bool{
+		"minimum": func(v, bound float64) bool { return v < bound }, "maximum": func(v, bound float64) bool { return v > bound },
+	} {
+		n, number := v.(float64)
+		if bound, ok := s[word].(int); ok && number && broken(n, float64(bound)) {
+			return fmt.Errorf("%v breaks %s %d", v, word, bound)
+		}
+	}
+	if text, ok := v.(string); ok {
+		if least, ok := s["minLength"].(int); ok && len(text) < least {
+			return fmt.Errorf("%q is too short", v)
+		}
+		if most, ok := s["maxLength"].(int); ok && len(text) > most {
+			return fmt.Errorf("%q is too long", v)
+		}
+		if s["format"] == "date-time" {
+			if _, err := time.Parse(time.RFC3339Nano, text); err != nil {
 				return err
 			}
 		}
@@ -163,6 +195,114 @@ func conforms(schema, v any) error {
 	return nil
 }
 
+// propertiesOf are the names that an object's schema has, with those of its parts.
+func propertiesOf(s map[string]any) (names []string) {
+	properties, _ := s["properties"].(map[string]any)
+	names = slices.Collect(maps.Keys(properties))
+	all, _ := s["allOf"].([]any)
+	for _, part := range all {
+		names = append(names, propertiesOf(deref(part))...)
+	}
+	return names
+}
+
+// schemaNamed is one of components/schemas.
+func schemaNamed(name string) any {
+	return described()["components"].(map[string]any)["schemas"].(map[string]any)[name]
+}
+
+// describeEvent requires that the data of an event is as described.
+func describeEvent(t *testing.T, name string, data []byte) {
+	t.Helper()
+	var v any
+	require.NoError(t, json.Unmarshal(data, &v))
+	schema := schemaNamed("Lease")
+	switch {
+	case name == "locks":
+		schema = schemaNamed("Snapshot")
+	case name == "closing" && string(data) == "{}":
+		return // of watch
+	}
+	require.NoError(t, conforms(schema, v), "%s: %s", name, data)
+}
+
+// TestSchemaWords: the description uses no word that conforms would pass over.
+func TestSchemaWords(t *testing.T) {
+	t.Parallel()
+	known := []string{
+		"$ref", "additionalProperties", "allOf", "const", "default", "description", "enum", "format", "items", "maxLength", "maximum", "minLength",
+		"minimum", "properties", "required", "type", "unevaluatedProperties",
+	}
+	var walk func(path string, schema any)
+	walk = func(path string, schema any) {
+		s := schema.(map[string]any)
+		for word, of := range s {
+			require.Contains(t, known, word, path)
+			switch word {
+			case "properties":
+				for name, p := range of.(map[string]any) {
+					walk(path+"."+name, p)
+				}
+			case "items":
+				walk(path+"[]", of)
+			case "allOf":
+				for _, p := range of.([]any) {
+					walk(path, p)
+				}
+			}
+		}
+		// An object without a bound on its properties would let everything pass.
+		_, bare := s["properties"]
+		if bare && path != "LockFields" {
+			require.True(t, s["additionalProperties"] == false || s["unevaluatedProperties"] == false, path)
+		}
+	}
+	for name, s := range described()["components"].(map[string]any)["schemas"].(map[string]any) {
+		walk(name, s)
+	}
+}
+
+// TestAskIsDescribed: the description of what PUT takes is what it takes: the same fields, and bodies that break it are refused.
+func TestAskIsDescribed(t *testing.T) {
+	t.Parallel()
+	full := map[string]any{
+		"name": "x", "kind": "semaphore", "permits": 3.0, "units": 2.0, "label": "l", "try": true, "heartbeatMs": 3000.0, "renew": "heartbeat",
+		"maxHoldMs": 1.0, "maxWaitMs": 1.0,
+	}
+	require.ElementsMatch(t, propertiesOf(deref(schemaNamed("Ask"))), slices.Collect(maps.Keys(full)))
+	judge := func(body map[string]any) (server, description error) {
+		text, err := json.Marshal(body)
+		require.NoError(t, err)
+		a, given := ask{kind: mutex, heartbeat: minHeartbeat}, map[string]bool{}
+		if server = a.fields(text, given); server == nil {
+			server = a.check(given)
+		}
+		return server, conforms(schemaNamed("Ask"), body)
+	}
+	// try excludes maxWaitMs, which JSON Schema could only say at length.
+	for _, without := range []string{"try", "maxWaitMs"} {
+		body := maps.Clone(full)
+		delete(body, without)
+		server, description := judge(body)
+		require.NoError(t, server)
+		require.NoError(t, description)
+		for name, values := range map[string][]any{
+			"name": {"", 1.0, nil, strings.Repeat("n", 256)}, "kind": {"rw", "", 1.0}, "permits": {0.0, -1.0, 10001.0, 1.5, "3"}, "units": {0.0, -1.0, 1.5},
+			"label": {strings.Repeat("l", 129), 1.0}, "try": {1.0, "true", nil}, "heartbeatMs": {2999.0, 600001.0, -1.0, "3s"}, "renew": {"never", "", nil},
+			"maxHoldMs": {0.0, -1.0, 2592000001.0, 1.5}, "maxWaitMs": {0.0, -1.0, 2592000001.0, 1.5}, "other": {1.0},
+		} {
+			for _, v := range values {
+				broken := maps.Clone(body)
+				delete(broken, map[string]string{"try": "maxWaitMs", "maxWaitMs": "try"}[name])
+				broken[name] = v
+				server, description := judge(broken)
+				require.Error(t, server, "%s: %v", name, v)
+				require.Error(t, description, "%s: %v", name, v)
+			}
+		}
+	}
+}
+
 // TestRoutesAreDescribed: every route is in the description, and nothing else is.
 func TestRoutesAreDescribed(t *testing.T) {
 	t.Parallel()
@@ -193,6 +333,12 @@ func TestRoutesAreDescribed(t *testing.T) {
 	require.ElementsMatch(t, want, have)
 }
 
+// reasons are all there are.
+var reasons = []reason{
+	withdrawn, isBusy, waitLimit, notHeard, isClosing, mismatched, tooMany, refused, database, unsure,
+	lostLease, lostSession, lostTicket, lostSettled, lostMaxHold, lostForced,
+}
+
 // TestWordsAreDescribed: states, reasons and kinds are the same in the description and here.
 func TestWordsAreDescribed(t *testing.T) {
 	t.Parallel()
@@ -206,14 +352,11 @@ func TestWordsAreDescribed(t *testing.T) {
 	}
 	require.ElementsMatch(t, stateNames[1:], enum("state"))
 	require.ElementsMatch(t, []string{mutex, semaphore, read, write}, enum("kind"))
-	var reasons []string
-	for _, r := range []reason{
-		withdrawn, isBusy, waitLimit, notHeard, isClosing, mismatched, tooMany, refused, database, unsure,
-		lostLease, lostSession, lostTicket, lostSettled, lostMaxHold,
-	} {
-		reasons = append(reasons, string(r))
+	var words []string
+	for _, r := range reasons {
+		words = append(words, string(r))
 	}
-	require.ElementsMatch(t, reasons, enum("reason"))
+	require.ElementsMatch(t, words, enum("reason"))
 }
 
 // unseen are the described answers of some operations that no test has had.

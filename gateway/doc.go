@@ -48,6 +48,13 @@
 // A lease's place in line is that of its call of Manager.Lock in the order of calls. No answer is written before the call is in line
 // (fairlock.InLine), so whoever asks after another one has had an answer stands behind it.
 //
+// # What a client can cost
+//
+// A connection, for a bounded time: each read and each write has a limit. A header has 5 s and a body 10 s to come. An answer has 10 s to be taken, and as
+// much before that for what is left of a body; WriteTimeout stands behind all of them, and cannot be shorter than the longest poll. A write on an
+// event stream has a quarter of the heartbeat time, and what lies between two writes has no limit, which on HTTP/2 must be said. Leases are bounded, in all and
+// for each client, and so are those that are over, connections, streams of a lease, watchers, and requests that read queues.
+//
 // # Goroutines
 //
 // All belong to the Server, and Close waits for them.

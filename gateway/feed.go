@@ -59,6 +59,12 @@ func (f *feed) join() (*watcher, *problem) {
 	return w, nil
 }
 
+func (f *feed) watching() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return int64(len(f.watchers))
+}
+
 func (f *feed) leave(w *watcher) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -179,8 +185,8 @@ func (f *feed) read(ctx context.Context) (*snapshot, error) {
 	}
 	for i := range busy {
 		q, err := f.s.inspect(ctx, busy[i].Name)
-		if errors.Is(err, fairlock.ErrNotFound) {
-			continue
+		if errors.Is(err, fairlock.ErrNotFound) || errors.Is(err, fairlock.ErrMalformed) || errors.Is(err, fairlock.ErrInvalidName) {
+			continue // gone or spoiled between the two reads, or somebody else's: that is no trouble of the other locks
 		}
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/memstore"
+	"github.com/fairlock/fairlock/queue"
 )
 
 // snap takes the newest snapshot that has come.
@@ -111,5 +112,25 @@ func TestWatchIsBounded(t *testing.T) {
 		require.Len(t, s.Locks[0].Waiters, feedPlaces)
 		require.EqualValues(t, 7, s.Locks[0].More)
 		require.EqualValues(t, feedPlaces+7, s.Locks[0].Waiting)
+	})
+}
+
+// TestWatchOfOthers: a document under a name that breaks the rule keeps nobody from seeing the others.
+func TestWatchOfOthers(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c := b.alice()
+		c.held("a", x)
+		const bad = "a\x1b[2J"
+		q := b.store.Queue()
+		place, err := q.Enqueue(t.Context(), bad, queue.Mutex, queue.Arrival{Owner: 1, Mark: 1, Units: 1})
+		require.NoError(t, err)
+		s := c.open("GET", "/v1/watch", "").snap()
+		require.Empty(t, s.Trouble)
+		require.Len(t, s.Locks, 1)
+		require.Equal(t, "x", s.Locks[0].Name)
+		require.Equal(t, 200, c.do("GET", "/v1/locks", "").status)
+		require.Equal(t, 400, c.do("GET", "/v1/queue?name=a%1b[2J", "").status)
+		_, err = q.Settle(t.Context(), bad, []queue.Range{place.Range}, place.Arrival)
+		require.NoError(t, err)
 	})
 }

@@ -3,6 +3,8 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -62,6 +64,12 @@ func TestBadInput(t *testing.T) {
 			{"PUT", lease, `{"name":}`, 400, "the body must be a JSON object"},
 			{"PUT", lease, `{"name":"x"}{}`, 400, "has more behind it"},
 			{"PUT", lease, "{\"name\":\"\xff\"}", 400, "the body is not UTF-8"},
+			{"PUT", lease, `{"name":"\ud800"}`, 400, "U+FFFD"},
+			{"PUT", lease, `{"name":"a\udc00b"}`, 400, "U+FFFD"},
+			{"PUT", lease, `{"name":NaN}`, 400, "the body must be a JSON object"},
+			{"PUT", lease, `{"name":"x","n\u0061me":"y"}`, 400, `field "name" comes twice`},
+			{"PUT", lease, `{"name":"x","permits":1e1}`, 400, `permits is "1e1": must be a whole number`},
+			{"PUT", lease, `{"name":` + strings.Repeat("[", 12_000) + `}`, 400, "the body must be a JSON object"},
 			{"PUT", lease, ` `, 400, "the body must be a JSON object"},
 			{"PUT", lease, `{"name":"` + strings.Repeat("x", maxBody) + `"}`, 413, "the body is larger than 16384 bytes"},
 			{"PUT", lease + "?waitMs=", `{"name":"x"}`, 400, `waitMs is "": must be a whole number from 0 to 60000`},
@@ -92,7 +100,7 @@ func TestBadInput(t *testing.T) {
 			{"GET", "/v1/watch?name=x", ``, 400, `query parameter "name" is unknown`},
 			{"POST", lease, `{"name":"x"}`, 405, `method is "POST": must be PUT or GET or DELETE`},
 			{"GET", lease + "/heartbeat", ``, 405, "must be POST"},
-			{"DELETE", "/", ``, 405, "must be GET"},
+			{"DELETE", "/", ``, 405, "must be GET or HEAD"},
 			{"GET", "/v1", ``, 404, `path "/v1" is nothing of the gateway's`},
 			{"GET", "/v1/leases", ``, 404, "nothing of the gateway's"},
 			{"GET", "//v1/locks", ``, 404, "nothing of the gateway's"},
@@ -160,6 +168,46 @@ func TestTokens(t *testing.T) {
 	})
 }
 
+// TestAuthorizationOnce: two tokens are none.
+func TestAuthorizationOnce(t *testing.T) {
+	bubble(t, func(b *bed) {
+		text, err := io.ReadAll(b.raw("GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " + aliceToken +
+			"\r\nAuthorization: Bearer " + bobToken + "\r\n\r\n"))
+		require.NoError(t, err)
+		require.Contains(t, string(text), "401 Unauthorized")
+		require.Contains(t, string(text), "the header Authorization comes 2 times: must come once")
+	})
+}
+
+// TestMethods: what a path has is in Allow, and HEAD is where GET needs no token.
+func TestMethods(t *testing.T) {
+	bubble(t, func(b *bed) {
+		for path, allow := range map[string]string{
+			"/healthz": "GET, HEAD", "/": "GET, HEAD", "/v1/locks": "GET", "/v1/leases/" + id("a"): "PUT, GET, DELETE",
+		} {
+			for _, method := range []string{"OPTIONS", "PATCH", "TRACE", "PROPFIND"} {
+				r := b.alice().do(method, path, "")
+				require.Equal(t, 405, r.status, "%s %s", method, path)
+				require.Equal(t, allow, r.header.Get("Allow"), "%s %s", method, path)
+			}
+		}
+	})
+}
+
+// TestAccept: a client says that it wants events, in whatever case, and that it does not.
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	for accept, want := range map[string]bool{
+		"": false, "*/*": false, "text/*": false, "application/json": false, "text/event-stream": true, "Text/Event-Stream": true,
+		"application/json, text/event-stream;q=0.5": true, "text/event-stream;q=0": false, "text/event-stream;q=0.000, */*": false,
+		"application/x-text/event-streams": false,
+	} {
+		r := &http.Request{Header: http.Header{"Accept": {accept}}}
+		require.Equal(t, want, accepts(r), accept)
+	}
+	require.True(t, accepts(&http.Request{Header: http.Header{"Accept": {"text/plain", "text/event-stream"}}}))
+}
+
 // TestPagesOfOthers: a browser that is led here by somebody else's page is kept out.
 func TestPagesOfOthers(t *testing.T) {
 	bubble(t, func(b *bed) {
@@ -192,7 +240,9 @@ func TestFiles(t *testing.T) {
 			require.Equal(t, 200, r.status)
 			require.True(t, strings.HasPrefix(r.header.Get("Content-Type"), mime))
 			require.Contains(t, r.header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'")
+			require.Contains(t, r.header.Get("Content-Security-Policy"), "frame-ancestors 'none'")
 			require.Equal(t, "nosniff", r.header.Get("X-Content-Type-Options"))
+			require.Equal(t, "same-origin", r.header.Get("Cross-Origin-Resource-Policy"))
 			require.NotEmpty(t, r.body)
 			if path != "/icon.svg" { // its namespace
 				require.NotContains(t, string(r.body), "http://")
@@ -289,12 +339,21 @@ func TestEveryAnswer(t *testing.T) {
 
 	alone(t, func(b *bed) {
 		c := b.alice()
-		c.held("a", x)
+		c.held("a", x+`,"heartbeatMs":600000`)
 		refuse := b.store.Hook(memstore.Before, memstore.OpAny, memstore.Fail(100_000, mongo.CommandError{Code: 13, Name: "Unauthorized"}))
 		c.put("b", time.Second, `"name":"y"`)
 		c.do("GET", "/v1/locks", "")
 		c.do("GET", "/v1/queue?name=x", "")
+		c.do("GET", "/readyz", "")
 		refuse()
+		for range mostReads {
+			b.s.reads <- struct{}{}
+		}
+		c.do("GET", "/v1/locks", "")
+		c.do("GET", "/v1/queue?name=x", "")
+		for range mostReads {
+			<-b.s.reads
+		}
 		hang := b.store.Hook(memstore.Before, memstore.OpSettle, memstore.Hang)
 		closed := make(chan struct{})
 		go func() {

@@ -74,17 +74,44 @@ func viewOfPlaces(places []fairlock.Place) []placeView {
 	return views
 }
 
+// mostReads bounds the requests for queues that are being served at one time: each has the whole list in memory until its client has taken it.
+const mostReads = 32
+
+// readLimit bounds the wait for a turn to read queues, and then the reading.
+const readLimit = 10 * time.Second
+
+// read waits for its turn to read queues, under the context that it returns. done ends it.
+func (s *Server) read(ctx context.Context) (_ context.Context, done func(), p *problem) {
+	limit := time.NewTimer(readLimit)
+	defer limit.Stop()
+	select {
+	case s.reads <- struct{}{}:
+		ctx, cancel := context.WithTimeout(ctx, readLimit)
+		return ctx, func() { cancel(); <-s.reads }, nil
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	p = refusal(http.StatusServiceUnavailable, "full", "the gateway shows queues to as many as it may at one time")
+	p.retry = time.Second
+	return nil, nil, p
+}
+
 // locks lists all locks.
 func (s *Server) locks(w http.ResponseWriter, r *http.Request, _ *Client) {
 	_, p := query(r)
 	if p == nil {
 		p = noBody(w, r)
 	}
+	ctx, done := r.Context(), func() {}
+	if p == nil {
+		ctx, done, p = s.read(ctx)
+	}
 	if p != nil {
 		p.write(w)
 		return
 	}
-	all, err := s.m.List(r.Context())
+	defer done()
+	all, err := s.m.List(ctx)
 	if err != nil {
 		ofError(err).write(w)
 		return
@@ -105,11 +132,16 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request, _ *Client) {
 	if p == nil {
 		p = noBody(w, r)
 	}
+	ctx, done := r.Context(), func() {}
+	if p == nil {
+		ctx, done, p = s.read(ctx)
+	}
 	if p != nil {
 		p.write(w)
 		return
 	}
-	view, err := s.inspect(r.Context(), q.Get("name"))
+	defer done()
+	view, err := s.inspect(ctx, q.Get("name"))
 	if err != nil {
 		ofError(err).write(w)
 		return

@@ -75,7 +75,7 @@ func (l *lease) moveLocked(to state, why reason) {
 		l.cancel()
 	}
 	if to.final() {
-		l.s.retire(l)
+		l.s.retire(l, ending{to, why})
 	}
 }
 
@@ -195,6 +195,8 @@ func reasonOfLoss(err error) reason {
 			return lostSettled
 		case fairlock.LostMaxHold:
 			return lostMaxHold
+		case fairlock.LostForced:
+			return lostForced
 		case fairlock.LostClosed:
 			return isClosing
 		}
@@ -213,7 +215,7 @@ type leaseView struct {
 	Reason      reason `json:"reason,omitempty"`
 	Detail      string `json:"detail,omitempty"` // of left
 	Token       int64  `json:"token,omitempty"`
-	LeftMs      int64  `json:"leftMs,omitempty"` // only of held
+	LeftMs      int64  `json:"leftMs"` // 0 unless held
 	HeartbeatMs int64  `json:"heartbeatMs"`
 }
 

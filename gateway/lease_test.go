@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/internal/memstore"
 )
 
@@ -117,6 +118,7 @@ func TestAnswersWaitForThePlace(t *testing.T) {
 		l := newLease(b.s, leaseKey{b.s.keys.clients[0], id("a")}, ask{name: "x", kind: mutex, heartbeat: testHeartbeat})
 		b.s.all[l.key] = l
 		b.s.live++
+		b.s.liveOf[l.key.client]++
 		b.s.waits.Add(1)
 		b.s.mu.Unlock()
 		answer := make(chan int, 1)
@@ -374,6 +376,50 @@ func TestLossIsTold(t *testing.T) {
 		r := c.beat("y")
 		require.Equal(t, 410, r.status)
 		require.Contains(t, why, r.problem(t).Lease.Reason)
+	})
+}
+
+// TestForce: an operator takes a lock away, and its holder is told that.
+func TestForce(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c := b.alice()
+		s := c.stream("a", x)
+		token := s.holds().Token
+		time.Sleep(time.Second) // for the ticket
+		require.NoError(t, b.m.ForceUnlock(context.Background(), "x", token, "night shift"))
+		ev := s.last()
+		require.Equal(t, "lost", ev.name)
+		require.Equal(t, lostForced, ev.lease.Reason)
+		s.over()
+		require.Contains(t, c.release("a").problem(t).Detail, "is lost: forced")
+	})
+}
+
+// TestReasonsOfLoss: each way to lose a lock has a word of its own. Sets are none of the gateway's.
+func TestReasonsOfLoss(t *testing.T) {
+	t.Parallel()
+	seen := map[reason]fairlock.LossReason{}
+	for r := fairlock.LostLease; r.String() != "unknown reason"; r++ {
+		if r == fairlock.LostOther {
+			continue
+		}
+		why := reasonOfLoss(&fairlock.LostError{Name: "x", Token: 1, Reason: r})
+		other, taken := seen[why]
+		require.False(t, taken, "%v and %v are both %q", r, other, why)
+		seen[why] = r
+	}
+	require.Len(t, seen, len(fairlock.LossReasons())-1)
+}
+
+// TestLeftIsAlwaysThere: who reads leftMs finds a number, also in the last tenth of the heartbeat time.
+func TestLeftIsAlwaysThere(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c := b.alice()
+		c.held("a", x)
+		time.Sleep(testHeartbeat - time.Millisecond)
+		r := c.do("GET", "/v1/leases/"+id("a"), "")
+		require.Equal(t, "held", r.lease(t).State)
+		require.Contains(t, string(r.body), `"leftMs":0,`)
 	})
 }
 

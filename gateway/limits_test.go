@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/memstore"
 )
 
 func TestLeasesAreBounded(t *testing.T) {
@@ -46,6 +47,69 @@ func TestLeasesAreBounded(t *testing.T) {
 		require.Equal(t, 404, c.beat("e19").status)
 		require.Empty(t, b.s.all)
 	}, func(c *Config, _ *fairlock.Config) { c.MaxLeases = 3 })
+}
+
+// TestLeasesOfOneClientAreBounded: one client cannot fill the gateway.
+func TestLeasesOfOneClientAreBounded(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c, other := b.alice(), b.client(bobToken)
+		c.held("a", x)
+		c.queued("b", x)
+		r := c.put("c", 0, x)
+		require.Equal(t, 429, r.status)
+		require.Equal(t, "urn:fairlock:too-many-leases", r.problem(t).Type)
+		require.Contains(t, r.problem(t).Detail, "the client has 2 leases: must have no more")
+		require.Equal(t, "1", r.header.Get("Retry-After"))
+		c.queued("b", x) // it has that one
+		other.queued("a", x)
+		other.queued("b", x)
+		c.release("b")
+		c.queued("c", x)
+		c.release("a")
+		c.release("c")
+		other.held("a", x)
+		other.release("a")
+		other.release("b")
+		require.Empty(t, b.s.liveOf)
+	}, func(c *Config, _ *fairlock.Config) { c.MaxLeasesEach = 2 })
+}
+
+// TestReadsAreBounded: whoever asks for queues when as many as may are being served waits for his turn, and not for ever.
+func TestReadsAreBounded(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c := b.alice()
+		c.held("a", x)
+		// The database does not answer: who reads gives up, and who waits for a turn does too.
+		remove := b.store.Hook(memstore.Before, memstore.OpPage, memstore.Hang)
+		began := time.Now()
+		require.Equal(t, 502, c.do("GET", "/v1/locks", "").status)
+		require.Equal(t, readLimit, time.Since(began))
+		remove()
+		gate := make(chan struct{})
+		remove = b.store.Hook(memstore.Before, memstore.OpPage, func(context.Context, string) error {
+			<-gate // a call of the driver that is deaf to its context
+			return nil
+		})
+		got := make(chan int, mostReads+1)
+		for range mostReads {
+			go func() { got <- b.client(bobToken).do("GET", "/v1/locks", "").status }()
+		}
+		synctest.Wait()
+		began = time.Now()
+		r := c.do("GET", "/v1/queue?name=x", "")
+		require.Equal(t, 503, r.status)
+		require.Equal(t, "urn:fairlock:full", r.problem(t).Type)
+		require.Equal(t, readLimit, time.Since(began))
+		go func() { got <- c.do("GET", "/v1/queue?name=x", "").status }()
+		synctest.Wait()
+		require.Empty(t, got)
+		remove()
+		close(gate)
+		for range mostReads + 1 {
+			require.Contains(t, []int{200, 502}, <-got)
+		}
+		require.Empty(t, b.s.reads)
+	})
 }
 
 func TestWaitersAreBounded(t *testing.T) {
@@ -153,6 +217,18 @@ func TestSlowClients(t *testing.T) {
 		require.Equal(t, notHeard, c.look("a").Reason)
 		_ = conn.Close()
 
+		// Nobody reads an answer, be it at once or at the end of a poll.
+		for _, request := range []string{
+			"GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + aliceToken + "\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			strings.Replace(header, "/a-", "/unread-", 1) + "Content-Length: " + fmt.Sprint(len(body)) + "\r\n\r\n" + body,
+		} {
+			conn = b.raw(request)
+			time.Sleep(maxPoll + answerLimit + time.Millisecond)
+			_, err = conn.Write([]byte("x"))
+			require.ErrorIs(t, err, io.ErrClosedPipe, "%s", request)
+		}
+
 		// A connection that does nothing.
 		conn = b.raw("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		began = time.Now()
@@ -184,6 +260,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{&Config{Anonymous: true, MaxConns: -1}, "Config.MaxConns is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxLeases: -1}, "Config.MaxLeases is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxWatchers: -1}, "Config.MaxWatchers is -1: must not be negative"},
+		{&Config{Anonymous: true, MaxLeasesEach: -1}, "Config.MaxLeasesEach is -1: must not be negative"},
 		{&Config{Clients: []Client{{Name: "a b", Token: aliceToken}}}, `client's name is "a b": must be 1 to 64 letters`},
 		{&Config{Clients: []Client{{Name: "a", Token: "short"}}}, `token of client is "a": must be 16 to 256 letters`},
 		{&Config{Clients: []Client{{Name: "a", Token: aliceToken}, {Name: "a", Token: bobToken}}}, `client's name is "a": must not come twice`},

@@ -43,6 +43,7 @@ type bed struct {
 	s       *Server
 	ln      *pipes
 	served  chan error
+	mu      sync.Mutex // guards clients
 	clients []*client
 	streams []*events
 	closed  bool
@@ -127,6 +128,10 @@ func (b *bed) end() {
 		require.Zero(b.t, b.s.holds.Load())
 		require.Zero(b.t, b.s.live)
 		require.Zero(b.t, b.s.listening)
+		require.Empty(b.t, b.s.liveOf)
+		for end := range b.s.over {
+			require.Contains(b.t, endings(), end)
+		}
 	}
 }
 
@@ -169,15 +174,18 @@ func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 
 // client is one HTTP client.
 type client struct {
-	b     *bed
-	tr    *http.Transport
-	token string
+	b      *bed
+	tr     *http.Transport
+	token  string
+	scheme string
 }
 
 func (b *bed) client(token string) *client {
-	c := &client{b: b, token: token, tr: &http.Transport{
+	c := &client{b: b, token: token, scheme: "http", tr: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return b.ln.dial(ctx) },
 	}}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.clients = append(b.clients, c)
 	return c
 }
@@ -213,7 +221,7 @@ func (c *client) send(ctx context.Context, method, path, body string, header ...
 	if body != "" {
 		in = strings.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://localhost:8420"+path, in)
+	req, err := http.NewRequestWithContext(ctx, method, c.scheme+"://localhost:8420"+path, in)
 	require.NoError(c.b.t, err)
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
@@ -321,6 +329,9 @@ func (c *client) open(method, path, body string) *events {
 		defer close(e.in)
 		in := bufio.NewReader(resp.Body)
 		for ev := range readEvents(in) {
+			if ev.err == nil {
+				describeEvent(c.b.t, ev.name, ev.data)
+			}
 			e.in <- ev
 		}
 	}()

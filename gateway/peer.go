@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -53,12 +54,14 @@ func notice(ctx context.Context, d time.Duration) {
 type limited struct {
 	net.Listener
 	slots  chan struct{}
+	open   *atomic.Int64
 	closed chan struct{}
 	once   sync.Once
 }
 
-func limitConns(ln net.Listener, n int) net.Listener {
-	return &limited{Listener: ln, slots: make(chan struct{}, n), closed: make(chan struct{})}
+// limitConns bounds the connections of a listener, and counts them in open.
+func limitConns(ln net.Listener, n int, open *atomic.Int64) net.Listener {
+	return &limited{Listener: ln, slots: make(chan struct{}, n), open: open, closed: make(chan struct{})}
 }
 
 // Accept waits for a free slot first: what is not accepted waits in the system's queue, and is refused by the system when that is full.
@@ -73,7 +76,11 @@ func (l *limited) Accept() (net.Conn, error) {
 		<-l.slots
 		return nil, err
 	}
-	return &slotted{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
+	l.open.Add(1)
+	return &slotted{Conn: c, free: sync.OnceFunc(func() {
+		l.open.Add(-1)
+		<-l.slots
+	})}, nil
 }
 
 func (l *limited) Close() error {

@@ -86,6 +86,8 @@ func writeJSON(w http.ResponseWriter, status int, mime string, v any) {
 	h.Set("Content-Type", mime)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(text)+1))
+	// net/http reads what is left of a body before it writes the first byte.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(bodyLimit + answerLimit)) // not every ResponseWriter can
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // the client is gone: its request's context says so too
 }

@@ -26,6 +26,8 @@ var routes = []route{
 	{method: "GET", path: "/v1/locks", serve: (*Server).locks},
 	{method: "GET", path: "/v1/queue", serve: (*Server).queue},
 	{method: "GET", path: "/v1/watch", serve: (*Server).watch},
+	{method: "GET", path: "/metrics", serve: (*Server).metrics},
+	{method: "GET", path: "/readyz", serve: (*Server).ready, public: true},
 	{method: "GET", path: "/healthz", serve: (*Server).health, public: true},
 	{method: "GET", path: "/", serve: page("index.html"), public: true},
 	{method: "GET", path: "/app.js", serve: page("app.js"), public: true},
@@ -56,6 +58,9 @@ func find(r *http.Request) (found *route, methods []string) {
 			return ro, nil
 		}
 		methods = append(methods, ro.method)
+		if ro.public {
+			methods = append(methods, http.MethodHead)
+		}
 	}
 	return nil, methods
 }
@@ -63,9 +68,11 @@ func find(r *http.Request) (found *route, methods []string) {
 // ServeHTTP answers one request. Behind another server than that of [Server.Serve], a client that vanishes without a word is noticed as late as that one
 // notices it; heartbeats work all the same.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = &counted{ResponseWriter: w, s: s}
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	hurry(w, r)
 	if p := s.serve(w, r); p != nil {
 		p.write(w)

@@ -73,9 +73,11 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, l *lease, d time.D
 		return
 	}
 	defer s.listened()
+	s.polls.Add(1)
 	l.attach()
 	gone := s.await(r.Context(), l, d)
 	l.detach(gone)
+	s.polls.Add(-1)
 	if gone {
 		return // nobody to answer
 	}
@@ -158,12 +160,9 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request, who *Client) {
 	})
 }
 
-// health says whether the gateway takes leases, and whether it asks for tokens.
+// health says whether the gateway takes leases, and whether it asks for tokens. It does so while the database is out of reach, too.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request, _ *Client) {
-	s.mu.Lock()
-	closed := s.closed
-	s.mu.Unlock()
-	if closed {
+	if s.isClosed() {
 		closing().write(w)
 		return
 	}

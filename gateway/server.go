@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -28,14 +29,21 @@ type Server struct {
 	ending  chan struct{} // closed when Close begins
 	quiet   chan struct{} // closed when after that nobody listens any more
 
-	waits, holds atomic.Int64 // leases in the states; releasing is a hold
+	probe probe
+	reads chan struct{} // has one for each request that reads queues
+
+	waits, holds          atomic.Int64      // leases in the states; releasing is a hold
+	streams, polls, conns atomic.Int64      // that are open
+	answered              [600]atomic.Int64 // requests by status
 
 	mu        sync.Mutex // guards all below; taken after lease.mu
 	all       map[leaseKey]*lease
-	live      int            // of them not over
-	grants    map[grant]bool // of leases in all that were granted: whether they hold now
-	retired   []retired      // of them over, oldest first
-	listening int            // polls and event streams
+	live      int              // of them not over
+	liveOf    map[*Client]int  // live by client; without those that have none
+	over      map[ending]int64 // how many ended so, since the beginning
+	grants    map[grant]bool   // of leases in all that were granted: whether they hold now
+	retired   []retired        // of them over, oldest first
+	listening int              // polls and event streams
 	closed    bool
 }
 
@@ -63,12 +71,20 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 	s := &Server{
 		cfg: full, m: m, keys: newKeyring(full.Clients), cross: http.NewCrossOriginProtection(), began: time.Now(),
 		told: make(chan struct{}), ending: make(chan struct{}), quiet: make(chan struct{}), all: map[leaseKey]*lease{}, grants: map[grant]bool{},
+		liveOf: map[*Client]int{}, over: map[ending]int64{}, reads: make(chan struct{}, mostReads),
 	}
 	s.base, s.baseEnd = context.WithCancel(context.Background())
 	s.feed = newFeed(s)
 	s.http = &http.Server{
 		Handler: s, TLSConfig: full.TLS, ConnContext: withPeer,
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		WriteTimeout: maxPoll + answerLimit, // from the end of the header on; streams have limits of their own
+		HTTP2: &http.HTTP2Config{
+			// The limit of a stream's write does not reach a connection that takes nothing at all.
+			WriteByteTimeout: answerLimit,
+			// The defaults are a megabyte each; a body has maxBody at the most.
+			MaxReceiveBufferPerConnection: 128 << 10, MaxReceiveBufferPerStream: 32 << 10,
+		},
 		ErrorLog: quietLog(full.Logger),
 	}
 	return s, nil
@@ -76,7 +92,7 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 
 // Serve answers what comes on the listener, until Close. It closes the listener. It returns nil after Close.
 func (s *Server) Serve(ln net.Listener) error {
-	ln = limitConns(ln, s.cfg.MaxConns)
+	ln = limitConns(ln, s.cfg.MaxConns, &s.conns)
 	var err error
 	if s.cfg.TLS != nil {
 		err = s.http.ServeTLS(ln, "", "")
@@ -109,10 +125,15 @@ func (s *Server) lease(key leaseKey, a *ask) (*lease, *problem) {
 		p := refusal(http.StatusServiceUnavailable, "full", "the gateway has as many leases as it may")
 		p.retry = time.Second
 		return nil, p
+	case s.cfg.MaxLeasesEach > 0 && s.liveOf[key.client] >= s.cfg.MaxLeasesEach:
+		p := refusal(http.StatusTooManyRequests, "too-many-leases", fmt.Sprintf("the client has %d leases: must have no more", s.cfg.MaxLeasesEach))
+		p.retry = time.Second
+		return nil, p
 	}
 	l := newLease(s, key, *a)
 	s.all[key] = l
 	s.live++
+	s.liveOf[key.client]++
 	s.waits.Add(1)
 	s.leases.Go(l.run)
 	return l, nil
@@ -126,11 +147,15 @@ func (s *Server) note(name string, token int64, holds bool) {
 }
 
 // retire keeps a lease that is over for a while. It is called once for each, by moveLocked, after note.
-func (s *Server) retire(l *lease) {
+func (s *Server) retire(l *lease, end ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.live--
+	if s.liveOf[l.key.client]--; s.liveOf[l.key.client] == 0 {
+		delete(s.liveOf, l.key.client)
+	}
+	s.over[end]++
 	s.retired = append(s.retired, retired{l, now})
 	s.forgetLocked(now)
 }
@@ -148,6 +173,12 @@ func (s *Server) forgetLocked(now time.Time) {
 	}
 	clear(s.retired[:n]) // for the collector
 	s.retired = s.retired[n:]
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // listen counts a request that waits for what happens to a lease, until it has ended. It is refused when the gateway closes.

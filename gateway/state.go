@@ -49,4 +49,5 @@ const (
 	lostTicket  reason = "ticket"
 	lostSettled reason = "settled"
 	lostMaxHold reason = "max-hold"
+	lostForced  reason = "forced" // by an operator
 )

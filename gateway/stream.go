@@ -3,7 +3,9 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,7 +18,8 @@ const idlePing = 15 * time.Second
 // mostStreams bounds the event streams of one lease.
 const mostStreams = 4
 
-// sse writes events. Each write has a time limit: a client that does not read costs a connection for no longer.
+// sse writes events. Each write has a time limit: a client that does not read costs a connection for no longer. Before a pause the limit is
+// lifted (rest): on HTTP/2 it ends the stream when it passes, whether or not something is being written.
 type sse struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
@@ -60,6 +63,9 @@ func (e *sse) flush() error {
 	return e.rc.Flush()
 }
 
+// rest lifts the time limit of the last write, which has succeeded, until the next.
+func (e *sse) rest() { _ = e.rc.SetWriteDeadline(time.Time{}) }
+
 // events is the event stream of a lease that there is already.
 func (s *Server) events(w http.ResponseWriter, r *http.Request, who *Client) {
 	s.withLease(w, r, who, func(l *lease) { s.stream(w, r, l) })
@@ -78,6 +84,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, l *lease) {
 		return
 	}
 	defer l.endStream()
+	s.streams.Add(1)
+	defer s.streams.Add(-1)
 	keeps := !l.ask.heartbeatOnly
 	if keeps {
 		notice(r.Context(), l.ask.heartbeat/4)
@@ -115,6 +123,7 @@ func (l *lease) follow(e *sse, gone <-chan struct{}) (broken bool) {
 		default:
 			ping.Reset(idlePing)
 		}
+		e.rest()
 		select {
 		case <-changed:
 		case <-ping.C:
@@ -190,15 +199,22 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, _ *Client) {
 		if err != nil {
 			return
 		}
+		e.rest()
 		ping.Reset(idlePing)
 	}
 }
 
-// accepts reports whether a client wants an event stream.
+// accepts reports whether a client wants an event stream: names it, with a weight that is not 0.
 func accepts(r *http.Request) bool {
-	for _, v := range r.Header.Values("Accept") {
-		if strings.Contains(v, eventStream) {
-			return true
+	for _, values := range r.Header.Values("Accept") {
+		for v := range strings.SplitSeq(values, ",") {
+			t, params, err := mime.ParseMediaType(v)
+			if err != nil || t != eventStream {
+				continue
+			}
+			if q, err := strconv.ParseFloat(params["q"], 64); err != nil || q > 0 {
+				return true
+			}
 		}
 	}
 	return false

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -361,4 +363,123 @@ wait
 		require.Contains(t, string(out), want, "%s", out)
 	}
 	require.Zero(t, g.end(syscall.SIGTERM))
+}
+
+// TestGatewayClients: the clients of docs/gateway.md, as they stand there. No two of them are under the lock at one time, and when their gateway does
+// not answer they stop by themselves before anybody else can be.
+func TestGatewayClients(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../docs/gateway.md")
+	require.NoError(t, err)
+	block := func(begin string) string {
+		_, rest, found := strings.Cut(string(guide), begin)
+		require.True(t, found, begin)
+		text, _, found := strings.Cut(rest, "```\n")
+		require.True(t, found, begin)
+		return text
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(text), 0o700))
+	}
+	write("with-lock", "#!/bin/sh\n"+block("```sh\n#!/bin/sh\n"))
+	write("fairlock_http.py", "import http.client"+block("```python\nimport http.client"))
+	use := "from fairlock_http import *\nimport os, sys\n"
+	url := "\"http://127.0.0.1:8420\""
+	write("guide.py", use+strings.Replace("with Lock("+block("```python\nwith Lock("), url, `os.environ["FAIRLOCK_URL"]`, 1))
+	write("turn.py", use+`
+with Lock(os.environ["FAIRLOCK_URL"], "invoices", bearer=os.environ["FAIRLOCK_TOKEN"], label="py") as lock:
+    for word in ("in", "out"):
+        lock.check()
+        with open("turns", "a") as turns:
+            turns.write(word + " ")
+        lock.lost.wait(0.05)
+`)
+	write("keep.py", use+`
+with Lock(os.environ["FAIRLOCK_URL"], "kept", bearer=os.environ["FAIRLOCK_TOKEN"]) as lock:
+    print("held", flush=True)
+    lock.lost.wait()
+    print("lost", flush=True)
+    lock.check()
+`)
+	b := newBed(t)
+	const token, heartbeat = "0123456789abcdef", 20 * time.Second
+	write("tokens", "worker "+token+"\n")
+	g := b.serve(t, "127.0.0.1:0", "--token-file", dir+"/tokens", "--heartbeat", heartbeat.String())
+	begin := func(name string, args ...string) (*exec.Cmd, *said) {
+		cmd := exec.CommandContext(withLimit(t), name, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "FAIRLOCK_URL="+g.url, "FAIRLOCK_TOKEN="+token)
+		out := &said{}
+		cmd.Stdout, cmd.Stderr = out, out
+		require.NoError(t, cmd.Start())
+		return cmd, out
+	}
+	shell := []string{"./with-lock", "invoices", "sh", "-c", `printf 'in ' >> turns; sleep 0.05; printf 'out ' >> turns`}
+	const each = 4
+	var turns []*exec.Cmd
+	var words []*said
+	for range each {
+		for _, args := range [][]string{shell, {"python3", "turn.py"}} {
+			cmd, out := begin(args[0], args[1:]...)
+			turns, words = append(turns, cmd), append(words, out)
+		}
+	}
+	for i, cmd := range turns {
+		require.NoError(t, cmd.Wait(), "%s", words[i])
+	}
+	got, err := os.ReadFile(dir + "/turns")
+	require.NoError(t, err)
+	require.Equal(t, strings.Repeat("in out ", 2*each), string(got))
+
+	// Exit code and standard input of the command are its own.
+	cmd := exec.CommandContext(withLimit(t), "./with-lock", "invoices", "sh", "-c", "read line; test \"$line\" = said && exit 7")
+	cmd.Dir, cmd.Env, cmd.Stdin = dir, append(os.Environ(), "FAIRLOCK_URL="+g.url, "FAIRLOCK_TOKEN="+token), strings.NewReader("said\n")
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Run(), &exit)
+	require.Equal(t, 7, exit.ExitCode())
+
+	py, pySaid := begin("python3", "keep.py")
+	sh, shSaid := begin("./with-lock", "kept too", "sh", "-c", "echo $$ held; exec sleep 1000")
+	for _, out := range []*said{pySaid, shSaid} {
+		eventually(t, "the lock", func() bool { return strings.HasSuffix(out.String(), "held\n") })
+	}
+	// The gateway stands still and answers nobody: they stop by their own clocks, before it would give up on them.
+	began := time.Now()
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGSTOP))
+	pid, err := strconv.Atoi(strings.Fields(shSaid.String())[0])
+	require.NoError(t, err)
+	eventually(t, "the end of the command", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+	eventually(t, "the loss", func() bool { return strings.Contains(pySaid.String(), "lost\n") })
+	require.Less(t, time.Since(began), heartbeat)
+	require.NoError(t, g.cmd.Process.Signal(syscall.SIGCONT))
+	require.Error(t, py.Wait())
+	require.Contains(t, pySaid.String(), "fairlock_http.Lost: kept")
+	require.Error(t, sh.Wait())
+	require.Equal(t, 137, sh.ProcessState.ExitCode(), "%s", shSaid)
+	require.Zero(t, g.end(syscall.SIGTERM))
+
+	// The lines of the guide itself, which have no token.
+	g = b.serve(t, "127.0.0.1:0")
+	cmd, out := begin("python3", "guide.py")
+	require.NoError(t, cmd.Wait(), "%s", out)
+	require.Regexp(t, `^(step \d under token \d+\n){3}$`, out.String())
+	require.Zero(t, g.end(syscall.SIGTERM))
+}
+
+// said is what a process has said so far.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }

@@ -15,7 +15,8 @@ import (
 
 const serveLong = `serve lets programs take locks over HTTP: PUT /v1/leases/ID takes a place in line and waits for the lock, by a long
 poll or a stream of events, heartbeats or an open stream keep it, DELETE gives it back. docs/gateway.md is the guide,
-/openapi.yaml the description, and / a page that shows who holds and who waits.
+/openapi.yaml the description, and / a page that shows who holds and who waits. /healthz and /readyz are for a balancer,
+/metrics is for Prometheus.
 
 It prints its address, alone, on standard output when it is ready, and stays until it gets SIGINT (Ctrl-C), SIGTERM or
 SIGHUP. Then it tells every client and hands every lock on, which takes less than two seconds.
@@ -63,7 +64,7 @@ func serve(cmd *cobra.Command, f *serveFlags, cfg *gateway.Config) error {
 		return exitf(exitUnavailable, "cannot listen: %w", err)
 	}
 	defer func() { _ = ln.Close() }()
-	m, err := sharedOf(cmd).open(ctx, fairlock.Config{TTL: f.ttl, MaxWaiters: f.maxWaiters})
+	m, err := sharedOf(cmd).open(ctx, fairlock.Config{TTL: f.ttl, MaxWaiters: f.maxWaiters, Observer: cfg.Metrics.Observer()})
 	if err != nil {
 		if sig() != 0 {
 			return signalled(sig())

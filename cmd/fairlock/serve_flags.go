@@ -16,10 +16,10 @@ import (
 
 // serveFlags is what the command line of serve says, checked.
 type serveFlags struct {
-	listen, tokenFile, tlsCert, tlsKey           string
-	noAuth                                       bool
-	ttl, heartbeat                               time.Duration
-	maxLeases, maxWaiters, maxConns, maxWatchers int
+	listen, tokenFile, tlsCert, tlsKey                          string
+	noAuth                                                      bool
+	ttl, heartbeat                                              time.Duration
+	maxLeases, maxLeasesEach, maxWaiters, maxConns, maxWatchers int
 
 	exposed bool // others than this machine can connect
 	shared  bool // others than its owner can read the token file
@@ -35,10 +35,13 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	fl.DurationVar(&f.ttl, "ttl", 30*time.Second, "lease of the gateway, 1s to 1h: how long all its clients' locks stay when it is killed")
 	fl.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "heartbeat time of clients that name none, 3s to 10m")
 	fl.IntVar(&f.maxLeases, "max-leases", 10_000, "how many may wait and hold at one time")
+	fl.IntVar(&f.maxLeasesEach, "max-leases-each", 0, "how many of them one client of the token file may have (default no limit)")
 	fl.IntVar(&f.maxWaiters, "max-waiters", 0, "how many may wait for one lock, those of others included (default no limit)")
 	fl.IntVar(&f.maxConns, "max-conns", 20_000, "how many may be connected at one time")
 	fl.IntVar(&f.maxWatchers, "max-watchers", 100, "how many may have the status page open at one time")
-	fl.Lookup("max-waiters").DefValue = "0" // which is not shown: the default is said above
+	for _, name := range []string{"max-leases-each", "max-waiters"} {
+		fl.Lookup(name).DefValue = "0" // which is not shown: the default is said above
+	}
 }
 
 // check refuses what breaks a rule, and is the gateway's configuration.
@@ -56,6 +59,10 @@ func (f *serveFlags) check(cmd *cobra.Command) (*gateway.Config, error) {
 		return bad("--heartbeat is %v: must be from 3s to 10m", f.heartbeat)
 	case f.maxLeases < 1:
 		return bad("--max-leases is %d: must be positive", f.maxLeases)
+	case f.maxLeasesEach < 0:
+		return bad("--max-leases-each is %d: must not be negative", f.maxLeasesEach)
+	case f.maxLeasesEach > 0 && f.tokenFile == "":
+		return bad("--max-leases-each is %d: must not be set without --token-file, since all are one client then", f.maxLeasesEach)
 	case f.maxWaiters < 0:
 		return bad("--max-waiters is %d: must not be negative", f.maxWaiters)
 	case f.maxConns < 1:
@@ -71,7 +78,8 @@ func (f *serveFlags) check(cmd *cobra.Command) (*gateway.Config, error) {
 	}
 	cfg := &gateway.Config{
 		Heartbeat: f.heartbeat, Logger: sharedOf(cmd).logger(),
-		MaxConns: f.maxConns, MaxLeases: f.maxLeases, MaxWatchers: f.maxWatchers,
+		MaxConns: f.maxConns, MaxLeases: f.maxLeases, MaxLeasesEach: f.maxLeasesEach, MaxWatchers: f.maxWatchers,
+		Metrics: gateway.NewMetrics(),
 		// A page in a browser of this machine can connect too, under a name of its own that leads here.
 		Anonymous: f.tokenFile == "", LocalOnly: f.tokenFile == "" && !f.noAuth,
 	}

@@ -54,6 +54,18 @@ func ask(b *bench, client *http.Client, method, url, body string, header ...stri
 	return resp.StatusCode, v
 }
 
+// text is what is at an address.
+func text(b *bench, client *http.Client, url string) string {
+	b.Helper()
+	resp, err := client.Get(url)
+	require.NoError(b, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(b, 200, resp.StatusCode)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(b, err)
+	return string(body)
+}
+
 // follow opens a stream, and returns its events: name and data.
 func follow(b *bench, url, body string) <-chan [2]string {
 	b.Helper()
@@ -134,6 +146,10 @@ func TestServe(t *testing.T) {
 			require.EqualValues(t, 1, v["held"])
 			require.EqualValues(t, 1, v["waiting"])
 			b.start("run", "--no-wait", "job", "--", "true").exits(75)
+			status, v = ask(b, client, "GET", url+"/readyz", "")
+			require.Equal(t, 200, status)
+			require.Equal(t, "ok", v["status"])
+			require.Contains(t, text(b, client, url+"/metrics"), "\nfairlock_held 1\n")
 
 			began := time.Now()
 			p.signal(sig)
@@ -187,6 +203,22 @@ func TestServeTokensAndTLS(t *testing.T) {
 	require.Equal(t, 200, status)
 	status, _ = ask(b, client, "GET", url+"/v1/locks", "", "Authorization", "Bearer fedcba9876543210")
 	require.Equal(t, 200, status)
+
+	// A stream outlives the time limit of each of its writes, which is a quarter of the heartbeat time.
+	req, err := http.NewRequestWithContext(b.ctx(), "PUT", url+"/v1/leases/stream-00", strings.NewReader(`{"name":"other","heartbeatMs":3000}`))
+	require.NoError(t, err)
+	req.Header = http.Header{"Authorization": {"Bearer 0123456789abcdef"}, "Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	require.Equal(t, 2, resp.ProtoMajor)
+	in := bufio.NewScanner(resp.Body)
+	for held := 0; held < 4; {
+		require.True(t, in.Scan(), "the stream has ended after %d events: %v", held, in.Err())
+		if in.Text() == "event: held" {
+			held++
+		}
+	}
+	require.NoError(t, resp.Body.Close())
 	end()
 
 	// A file that is half written changes nothing; the new pair is served when it is complete.

@@ -24,7 +24,7 @@
       } catch {
         // the gateway is not there, or the stream broke: told below
       }
-      say("down", `Not connected, next try in ${Math.ceil(wait / 1000)} s`);
+      say("down", `Offline, next try in ${Math.ceil(wait / 1000)} s`);
       await new Promise((done) => {
         wake = done;
         setTimeout(done, wait);
@@ -171,16 +171,17 @@
       details.open = toggled.get(q.name) ?? $("locks").children.length < 8;
       details.querySelector("summary").addEventListener("click", () => toggled.set(q.name, !details.open));
     }
-    set(li.querySelector(".name bdi"), q.name);
+    set(li.querySelector(".name bdi"), visible(q.name));
     set(li.querySelector(".kind"), kindOf(q));
-    const holders = q.holders.length;
+    const holders = q.held; // of which the newest may not be in q.holders
     set(li.querySelector(".who bdi"), holders === 0 ? "nobody yet" : holders === 1 ? nameOf(q.holders[0]) : `${holders} holders`);
     li.classList.toggle("free", holders === 0);
     set(li.querySelector(".count"), q.waiting === 0 ? "nobody waits" : q.waiting === 1 ? "1 waits" : `${q.waiting} wait`);
     keyed(li.querySelector(".line"), [...q.holders, ...q.waiters], (p) => String(p.token), "place", drawPlace);
     const rest = li.querySelector(".rest");
-    rest.hidden = !q.more;
-    set(rest, q.more ? `and ${q.more} more behind them` : "");
+    const beside = holders - q.holders.length;
+    set(rest, [beside > 0 ? `${beside} more hold it` : "", q.more ? `${q.more} more wait behind them` : ""].filter(Boolean).join(", "));
+    rest.hidden = !rest.textContent;
   }
 
   function drawPlace(li, p) {
@@ -196,7 +197,10 @@
     time.dataset.word = p.position === 0 ? "for" : "since";
   }
 
-  const nameOf = (p) => (p.owner ? p.owner.label || p.owner.session : "not named yet");
+  // visible shows control and other invisible characters as escapes, as the command line does: none may turn the direction of the text.
+  const visible = (s) => s.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+
+  const nameOf = (p) => (p.owner ? visible(p.owner.label || p.owner.session) : "not named yet");
 
   function kindOf(q) {
     if (q.kind === "semaphore") return `semaphore of ${q.permits}`;
@@ -234,7 +238,7 @@
   // ---- clocks, which go on between snapshots
 
   function tick() {
-    if (!snapshot) return;
+    if (!snapshot || document.body.classList.contains("stale")) return; // what is old does not grow older before one's eyes
     const passed = performance.now() - taken;
     set($("uptime"), span(snapshot.gateway.uptimeMs + passed));
     for (const el of document.querySelectorAll(".time")) {

@@ -170,6 +170,20 @@ func TestAccessible(t *testing.T) {
 	require.Equal(t, "en", p.text("document.documentElement.lang"))
 }
 
+// TestManyHolders: all are counted, also those that are not shown.
+func TestManyHolders(t *testing.T) {
+	b := newBed(t, gateway.Config{})
+	for i := range 26 {
+		b.put(fmt.Sprint("s", i), `"name":"mail quota","kind":"semaphore","permits":25`)
+	}
+	p := open(t, narrow)
+	p.visit(b.url())
+	p.until(`document.querySelector('.lock .who')?.textContent.trim() === "25 holders"`)
+	require.Equal(t, "5 more hold it", p.text(`document.querySelector('.lock .rest').textContent`))
+	require.Equal(t, "1 waits", p.text(`document.querySelector('.lock .count').textContent`))
+	require.Equal(t, "20", p.text(`String(document.querySelectorAll('.place.holds').length)`))
+}
+
 // TestHostileNames: whatever a lock or its holder is called is text.
 func TestHostileNames(t *testing.T) {
 	b := newBed(t, gateway.Config{})
@@ -183,6 +197,7 @@ func TestHostileNames(t *testing.T) {
 	var names []string
 	p.eval(`[...document.querySelectorAll('.lock .name')].map((e) => e.textContent)`, &names)
 	require.Contains(t, names, name)
+	require.Contains(t, names, `\u{202e}gnp.txt`, "an invisible character is shown")
 	require.Equal(t, "0", p.text(`String(document.querySelectorAll('.lock img, .lock script').length)`))
 	require.Equal(t, "fairlock: queues", p.text("document.title"))
 	require.Equal(t, "360", p.text(`String(document.scrollingElement.scrollWidth)`))
@@ -238,6 +253,7 @@ func TestPictures(t *testing.T) {
 	for i := 2; i <= 26; i++ {
 		b.put(fmt.Sprint("i", i), fmt.Sprintf(`"name":"invoices","label":"worker %d"`, i))
 	}
+	b.put("long", `"name":"`+strings.Repeat("a/very/long/name/of/a/lock/", 9)+`","label":"`+strings.Repeat("long-", 25)+`"`)
 	for i := range 3 {
 		b.put(fmt.Sprint("s", i), fmt.Sprintf(`"name":"mail quota","kind":"semaphore","permits":2,"label":"mailer-%c"`, 'a'+i))
 		b.put(fmt.Sprint("r", i), fmt.Sprintf(`"name":"catalogue","kind":"read","label":"web-%d"`, i+1))
@@ -246,7 +262,7 @@ func TestPictures(t *testing.T) {
 	b.put("n", `"name":"reports/nightly","label":"second try"`)
 	p := open(t, wide)
 	p.visit(b.url())
-	p.until(`document.querySelectorAll('.lock').length === 4 && [...document.querySelectorAll('.place .label')].every((e) => e.textContent.trim() !== 'not named yet')`)
+	p.until(`document.querySelectorAll('.lock').length === 5 && [...document.querySelectorAll('.place .label')].every((e) => e.textContent.trim() !== 'not named yet')`)
 	p.eval(`document.querySelector('.lock[data-key=invoices] summary').click()`, nil)
 	for _, l := range []look{{1200, 800, false}, {1200, 800, true}, {360, 740, false}, {360, 740, true}} {
 		p.show(l)
@@ -256,4 +272,28 @@ func TestPictures(t *testing.T) {
 	p.eval(`document.querySelector('.lock[data-key=invoices] summary').click()`, nil)
 	p.show(wide)
 	p.picture("queues-open")
+	p.press("/")
+	p.write("mail")
+	p.until(`document.querySelectorAll('.lock').length === 1`)
+	p.picture("filtered-1200")
+}
+
+// TestNothing: no lock at all, and then no gateway either.
+func TestNothing(t *testing.T) {
+	b := newBed(t, gateway.Config{})
+	p := open(t, wide)
+	p.visit(b.url())
+	for _, l := range []look{wide, {1200, 800, true}, narrow} {
+		p.show(l)
+		p.until(`document.getElementById('none').checkVisibility()`)
+		p.readable()
+		p.picture(fmt.Sprintf("empty-%d-%v", l.width, map[bool]string{false: "light", true: "dark"}[l.dark]))
+	}
+	p.expect("ERR_CONNECTION_REFUSED")
+	p.expect("ERR_INCOMPLETE_CHUNKED_ENCODING")
+	b.stop()
+	b.stop = func() {}
+	p.until(`document.getElementById('state').dataset.state === "down" && document.getElementById('trouble').checkVisibility()`)
+	p.readable()
+	p.picture("empty-down-360")
 }

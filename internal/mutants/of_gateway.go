@@ -82,7 +82,7 @@ var ofGateway = []Mutant{
 	{
 		"gw-unread-streams", "gateway/stream.go", "a stream that is not read is written to for ever", "who does not read costs a connection for a bounded time",
 		[]Edit{{`	_ = e.rc.SetWriteDeadline(time.Now().Add(e.limit)) // not every ResponseWriter can
-`, ``}}, Catch{Pkg: "gateway", Test: "TestSlowClients", Says: "test hangs"},
+`, ``}}, inGateway("TestSlowClients"),
 	},
 	{
 		"gw-first-token-for-all", "gateway/auth.go", "any token that is as long as another is let in", "a wrong token is refused",
@@ -102,5 +102,41 @@ var ofGateway = []Mutant{
 		f.stop()
 	}
 }`, `}`}}, inGateway("TestWatch"),
+	},
+	{
+		"gw-limit-outlives-write", "gateway/stream.go", "the time limit of a stream's write stands while nothing is written", "on HTTP/2 it ends the stream",
+		[]Edit{{`		e.rest()
+		select {
+`, `		select {
+`}}, inGateway("TestStreamsOfHTTP2"),
+	},
+	{
+		"gw-unread-answers", "gateway/server.go", "an answer that is not read is written for ever", "who does not read costs a connection for a bounded time",
+		[]Edit{{`		WriteTimeout: maxPoll + answerLimit, // from the end of the header on; streams have limits of their own
+`, ``}}, inGateway("TestSlowClients"),
+	},
+	{
+		"gw-deaf-connection", "gateway/server.go", "a connection of HTTP/2 that takes nothing stays", "who does not read holds nothing up for ever",
+		[]Edit{{`			WriteByteTimeout: answerLimit,
+`, ``}}, Catch{Pkg: "gateway", Test: "TestDeafHTTP2", Says: "test hangs"},
+	},
+	{
+		"gw-one-fills-it", "gateway/server.go", "a client has as many leases as it likes, whatever MaxLeasesEach is", "one client cannot fill the gateway",
+		[]Edit{{`	s.liveOf[key.client]++
+`, ``}}, inGateway("TestLeasesOfOneClientAreBounded"),
+	},
+	{
+		"gw-always-ready", "gateway/ready.go", "a gateway whose database is away is ready", "a balancer sends no clients there",
+		[]Edit{{`	p.err, p.at = err, time.Now()
+`, `	p.err, p.at = nil, time.Now()
+`}}, inGateway("TestReady"),
+	},
+	{
+		"gw-two-names-one-lock", "gateway/ask.go", "half a surrogate pair in a name is taken", "two names are two locks",
+		[]Edit{{`	if strings.ContainsRune(a.name, utf8.RuneError) {`, `	if strings.ContainsRune(a.name, 0) {`}}, inGateway("TestBadInput"),
+	},
+	{
+		"list-shows-bad-names", "inspect.go", "List shows a lock under a name that Inspect refuses", "one document of somebody else's blinds nobody",
+		[]Edit{{`cmp.Or(v.Malformed, ValidateName(v.Name))`, `cmp.Or(v.Malformed, nil)`}}, Catch{Pkg: ".", Test: "TestListTellsBadNames"},
 	},
 }
