@@ -20,7 +20,6 @@ func TestCloseTellsAndHandsOn(t *testing.T) {
 		c := b.alice()
 		holder := c.stream("a", x)
 		token := holder.holds().Token
-		c.held("y", `"name":"y","renew":"heartbeat"`)
 		inLine := c.stream("b", x)
 		inLine.want("waiting")
 		polled := make(chan *reply, 1)
@@ -80,9 +79,12 @@ func TestClosingAnswers(t *testing.T) {
 			b.close()
 		}()
 		synctest.Wait()
-		for path, status := range map[string]int{"/healthz": 503, "/v1/watch": 503, "/v1/leases/" + id("a") + "/events": 503, "/v1/leases/" + id("a"): 200} {
+		for path, status := range map[string]int{"/healthz": 503, "/v1/watch": 503, "/v1/leases/" + id("a"): 200} {
 			require.Equal(t, status, c.do("GET", path, "").status, path)
 		}
+		again := c.open("GET", "/v1/leases/"+id("a")+"/events", "")
+		require.Equal(t, isClosing, again.want("closing").lease.Reason)
+		again.over()
 		require.Equal(t, 503, c.put("new", 0, x).status)
 		r := c.beat("a")
 		require.Equal(t, 410, r.status)
@@ -90,6 +92,62 @@ func TestClosingAnswers(t *testing.T) {
 		remove()
 		<-closed
 	})
+}
+
+// TestCloseKeepsItsWord: what is not held by a stream is handed on when its client says that it has stopped, or when it believes no more that it holds; to be told
+// is not to have stopped.
+func TestCloseKeepsItsWord(t *testing.T) {
+	const beats = x + `,"renew":"heartbeat"`
+	for name, lease := range map[string]struct {
+		fields string
+		open   bool // a stream
+		stops  bool
+	}{
+		"silent": {fields: beats}, "silent, by connection": {fields: x},
+		"told by a stream": {fields: beats, open: true}, "told by a stream, stops": {fields: beats, open: true, stops: true},
+		"stops": {fields: beats, stops: true}, "by connection, stops": {fields: x, stops: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(b *bed) {
+				other := b.beside()
+				defer other.end()
+				c := b.alice()
+				left := time.Duration(c.held("a", lease.fields).LeftMs) * time.Millisecond
+				promised := time.Now().Add(left)
+				if lease.open {
+					e := c.stream("a", lease.fields)
+					promised = time.Now().Add(time.Duration(e.holds().LeftMs) * time.Millisecond)
+					defer e.drop()
+				}
+				theirs := other.alice().stream("b", x)
+				theirs.want("waiting")
+				time.Sleep(time.Second)
+				closed := make(chan struct{})
+				go func() {
+					defer close(closed)
+					b.close()
+				}()
+				synctest.Wait()
+				r := c.beat("a")
+				require.Equal(t, 410, r.status)
+				require.Equal(t, isClosing, r.problem(t).Lease.Reason)
+				synctest.Wait()
+				require.Equal(t, "waiting", other.alice().look("b").State)
+				stopped := time.Now()
+				if lease.stops {
+					require.Equal(t, 410, c.release("a").status)
+				}
+				require.Equal(t, "held", theirs.next().name)
+				if lease.stops {
+					require.Less(t, time.Since(stopped), 100*time.Millisecond)
+				} else {
+					require.False(t, time.Now().Before(promised), "before its time")
+					require.Less(t, time.Since(promised), 100*time.Millisecond)
+				}
+				<-closed
+			})
+		})
+	}
 }
 
 // TestCloseGivesUp: Close returns when its context ends, whatever the database does.

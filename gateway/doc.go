@@ -69,6 +69,7 @@
 //
 // # Closing
 //
-// Close refuses what is new, ends what waits and then what is held, waits until the streams have written their last event (half a second at most), and
-// then gives every lock back: the next in line, on whatever gateway, goes on at once.
+// Close refuses what is new, and ends what waits and then what is held. It gives a lock back when its client was sent the last event of the stream by
+// which it holds, has said by DELETE that it has stopped, or when the longest leftMs that it was told is over, whichever comes first: the next in line, on
+// whatever gateway, then goes on at once. Until all are given back requests are answered, so that whoever has no stream hears of it at its next heartbeat.
 package gateway

@@ -32,6 +32,9 @@ type lease struct {
 	streams  int           // event streams of it
 	deadline time.Time     // when it ends unless it is heard of; does not count while open is not 0
 	timer    *time.Timer   // of deadline; nil after the end
+	promised time.Time     // until then the client may believe that it holds, by the answers that it was given
+	stop     chan struct{} // closed when the client has stopped, or has to
+	stopping sync.Once
 }
 
 // leaseKey is an id and whose it is.
@@ -41,7 +44,7 @@ type leaseKey struct {
 }
 
 func newLease(s *Server, key leaseKey, a ask) *lease {
-	l := &lease{s: s, key: key, ask: a, placed: make(chan struct{}), state: waiting, changed: make(chan struct{})}
+	l := &lease{s: s, key: key, ask: a, placed: make(chan struct{}), stop: make(chan struct{}), state: waiting, changed: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(s.base)
 	l.deadline = time.Now().Add(a.heartbeat)
 	l.timer = time.AfterFunc(a.heartbeat, l.overdue)
@@ -239,7 +242,11 @@ func (l *lease) viewLocked() *leaseView {
 		v.Units = l.ask.units
 	}
 	if l.state == held {
-		v.LeftMs = max(min(l.lock.Left(), l.untilLocked()), 0).Milliseconds()
+		left := max(min(l.lock.Left(), l.untilLocked()), 0)
+		v.LeftMs = left.Milliseconds()
+		if until := time.Now().Add(left); until.After(l.promised) {
+			l.promised = until
+		}
 	}
 	return v
 }
@@ -273,8 +280,19 @@ func (l *lease) over() *problem {
 	return p
 }
 
+// stops notes that the client has stopped, or was sent the event on which it must.
+func (l *lease) stops() { l.stopping.Do(func() { close(l.stop) }) }
+
+// believes is a timer that runs until the client believes no more that it holds, whatever has reached it.
+func (l *lease) believes() *time.Timer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.NewTimer(time.Until(l.promised))
+}
+
 // stopped is the word of a client that has stopped after a loss: nobody needs to wait for it any longer.
 func (l *lease) stopped() {
+	l.stops()
 	l.mu.Lock()
 	lock := l.lock
 	l.mu.Unlock()

@@ -127,7 +127,6 @@ func (b *bed) end() {
 		require.Zero(b.t, b.s.waits.Load())
 		require.Zero(b.t, b.s.holds.Load())
 		require.Zero(b.t, b.s.live)
-		require.Zero(b.t, b.s.listening)
 		require.Empty(b.t, b.s.liveOf)
 		for end := range b.s.over {
 			require.Contains(b.t, endings(), end)

@@ -125,7 +125,8 @@ func (l *lease) hold(lock *fairlock.Lock) {
 
 // giveBack returns the lock to its queue. One that was lost by fairlock's judgement is left to the manager, which gives the holder Config.Margin to
 // stop before it lets anybody in; its holder can say that he has stopped by DELETE. Of one that the gateway has ended the client knows by leftMs
-// that it is over; when it ends for closing, the streams are told first.
+// that it is over. When it ends for closing, that time is not over, and the next holder may be anywhere: the client has the rest of it, unless it says that it
+// has stopped, or holds by a stream and was sent its end. That an answer to a heartbeat has said so is not enough: answers are lost.
 func (l *lease) giveBack(lock *fairlock.Lock) {
 	l.mu.Lock()
 	state, why := l.state, l.why
@@ -134,7 +135,13 @@ func (l *lease) giveBack(lock *fairlock.Lock) {
 	case state == lost && why != notHeard && why != isClosing:
 		return // with l.lock, for stopped
 	case state == lost && why == isClosing:
-		<-l.s.told
+		alone := l.believes()
+		select {
+		case <-l.stop:
+		case <-alone.C:
+		case <-l.s.base.Done(): // Close gives up
+		}
+		alone.Stop()
 	}
 	err := lock.Unlock(l.s.base)
 	l.mu.Lock()

@@ -68,11 +68,6 @@ func (s *Server) acquired(w http.ResponseWriter, r *http.Request, who *Client) (
 
 // poll answers when the lease no longer waits, or when the time of the poll is over.
 func (s *Server) poll(w http.ResponseWriter, r *http.Request, l *lease, d time.Duration) {
-	if p := s.listen(); p != nil {
-		p.write(w)
-		return
-	}
-	defer s.listened()
 	s.polls.Add(1)
 	l.attach()
 	gone := s.await(r.Context(), l, d)

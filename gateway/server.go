@@ -24,10 +24,7 @@ type Server struct {
 	base    context.Context // parent of all that leases do; ends at the end of Close
 	baseEnd context.CancelFunc
 	leases  sync.WaitGroup // goroutines of leases
-	telling sync.Once
-	told    chan struct{} // closed when clients that listen have been told that the gateway closes, or have had the time to be
-	ending  chan struct{} // closed when Close begins
-	quiet   chan struct{} // closed when after that nobody listens any more
+	ending  chan struct{}  // closed when Close begins
 
 	probe probe
 	reads chan struct{} // has one for each request that reads queues
@@ -36,15 +33,14 @@ type Server struct {
 	streams, polls, conns atomic.Int64      // that are open
 	answered              [600]atomic.Int64 // requests by status
 
-	mu        sync.Mutex // guards all below; taken after lease.mu
-	all       map[leaseKey]*lease
-	live      int              // of them not over
-	liveOf    map[*Client]int  // live by client; without those that have none
-	over      map[ending]int64 // how many ended so, since the beginning
-	grants    map[grant]bool   // of leases in all that were granted: whether they hold now
-	retired   []retired        // of them over, oldest first
-	listening int              // polls and event streams
-	closed    bool
+	mu      sync.Mutex // guards all below; taken after lease.mu
+	all     map[leaseKey]*lease
+	live    int              // of them not over
+	liveOf  map[*Client]int  // live by client; without those that have none
+	over    map[ending]int64 // how many ended so, since the beginning
+	grants  map[grant]bool   // of leases in all that were granted: whether they hold now
+	retired []retired        // of them over, oldest first
+	closed  bool
 }
 
 // grant is a place that was admitted.
@@ -70,7 +66,7 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: full, m: m, keys: newKeyring(full.Clients), cross: http.NewCrossOriginProtection(), began: time.Now(),
-		told: make(chan struct{}), ending: make(chan struct{}), quiet: make(chan struct{}), all: map[leaseKey]*lease{}, grants: map[grant]bool{},
+		ending: make(chan struct{}), all: map[leaseKey]*lease{}, grants: map[grant]bool{},
 		liveOf: map[*Client]int{}, over: map[ending]int64{}, reads: make(chan struct{}, mostReads),
 	}
 	s.base, s.baseEnd = context.WithCancel(context.Background())
@@ -181,27 +177,6 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// listen counts a request that waits for what happens to a lease, until it has ended. It is refused when the gateway closes.
-func (s *Server) listen() *problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return closing()
-	}
-	s.listening++
-	return nil
-}
-
-// listened ends listen.
-func (s *Server) listened() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listening--
-	if s.closed && s.listening == 0 {
-		close(s.quiet)
-	}
-}
-
 // shut refuses what is new from now on, and returns the leases that are not over.
 func (s *Server) shut() (live []*lease) {
 	s.mu.Lock()
@@ -209,9 +184,6 @@ func (s *Server) shut() (live []*lease) {
 	if !s.closed {
 		s.closed = true
 		close(s.ending)
-		if s.listening == 0 {
-			close(s.quiet)
-		}
 	}
 	for _, l := range s.all {
 		live = append(live, l)
@@ -219,11 +191,11 @@ func (s *Server) shut() (live []*lease) {
 	return live
 }
 
-// tellLimit bounds how long a hand-over at the end waits for clients to be told.
-const tellLimit = 500 * time.Millisecond
-
-// Close tells every client, hands every lock on, and ends Serve. It returns when all is done, or with ctx's error when that ends
-// first; what is left then is given back by the manager's Close. It may be repeated.
+// Close tells every client, hands every lock on, and ends Serve. A client that holds by a stream is told at once, and its lock handed on then; one that holds by
+// heartbeats is told when it sends the next, and its lock handed on when it says that it has stopped, or when the time that it was promised is over: at most
+// its heartbeat time, and the manager's TTL.
+// Close returns when all is done, or with ctx's error when that ends first; what is left then is given back all the same, and the promises with it. It
+// may be repeated.
 func (s *Server) Close(ctx context.Context) error {
 	live := s.shut()
 	// Those who wait first: they shall not get what those who hold leave.
@@ -232,16 +204,6 @@ func (s *Server) Close(ctx context.Context) error {
 			l.endFrom(of, isClosing)
 		}
 	}
-	s.telling.Do(func() {
-		limit := time.NewTimer(tellLimit)
-		defer limit.Stop()
-		select {
-		case <-s.quiet:
-		case <-limit.C:
-		case <-ctx.Done():
-		}
-		close(s.told)
-	})
 	s.feed.close()
 	done := make(chan struct{})
 	go func() {

@@ -74,12 +74,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, who *Client) {
 // stream writes an event at each change of the lease, the first at once, until it is over. While it is held the event comes
 // again four times in a heartbeat time, with the time that is left.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, l *lease) {
-	p := s.listen()
-	if p == nil {
-		defer s.listened()
-		p = l.beginStream()
-	}
-	if p != nil {
+	if p := l.beginStream(); p != nil {
 		p.write(w)
 		return
 	}
@@ -117,6 +112,9 @@ func (l *lease) follow(e *sse, gone <-chan struct{}) (broken bool) {
 		case err != nil:
 			return true
 		case state.final():
+			if !l.ask.heartbeatOnly {
+				l.stops() // as the guide has it: who holds by a stream reads it
+			}
 			return false
 		case state == held:
 			ping.Reset(l.ask.heartbeat / 4)

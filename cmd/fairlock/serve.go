@@ -19,7 +19,9 @@ poll or a stream of events, heartbeats or an open stream keep it, DELETE gives i
 /metrics is for Prometheus.
 
 It prints its address, alone, on standard output when it is ready, and stays until it gets SIGINT (Ctrl-C), SIGTERM or
-SIGHUP. Then it tells every client and hands every lock on, which takes less than two seconds.
+SIGHUP. Then it tells every client and hands every lock on, which takes less than two seconds. A client that keeps a
+lock by heartbeats alone is told at its next one, and the lock handed on when it says that it has stopped, or when the
+time that it was promised is over: its heartbeat time and --ttl at most. A second signal does not wait for that.
 
 The file of --token-file has a client on each line: its name, its token (16 characters or more, sent as "Authorization:
 Bearer TOKEN"), and "read" if it may only look at queues. Without it everybody is let in, which is refused where
@@ -50,7 +52,7 @@ func newServeCmd() *cobra.Command {
 	return cmd
 }
 
-// handOverLimit is how long the gateway may take to tell its clients and to hand locks on.
+// handOverLimit is how long the gateway may take to tell clients with a connection, and to hand their locks on.
 const handOverLimit = 2 * time.Second
 
 func serve(cmd *cobra.Command, f *serveFlags, cfg *gateway.Config) error {
@@ -88,7 +90,7 @@ func serve(cmd *cobra.Command, f *serveFlags, cfg *gateway.Config) error {
 			served <- nil
 		}
 	}
-	if err := errors.Join(failed, shut(ctx, s, m), <-served); err != nil {
+	if err := errors.Join(failed, f.shut(ctx, s, m, tell), <-served); err != nil {
 		return exitf(exitInternal, "%w", err)
 	}
 	tell("stopped")
@@ -96,11 +98,15 @@ func serve(cmd *cobra.Command, f *serveFlags, cfg *gateway.Config) error {
 }
 
 // shut ends the gateway and then the manager, which gives back what is left.
-func shut(ctx context.Context, s *gateway.Server, m *opened) error {
+func (f *serveFlags) shut(ctx context.Context, s *gateway.Server, m *opened, tell func(string, ...any)) error {
 	ctx = context.WithoutCancel(ctx)
-	within, cancel := context.WithTimeout(ctx, handOverLimit)
+	within, cancel := context.WithTimeout(ctx, f.ttl+handOverLimit) // nobody is promised more than the lease
 	defer cancel()
+	late := time.AfterFunc(handOverLimit, func() {
+		tell("clients hold locks by heartbeats alone: waiting until they stop or their time is over, at most %v; a second signal does not wait", f.ttl)
+	})
 	err := s.Close(within)
+	late.Stop()
 	ctx, cancel = context.WithTimeout(ctx, closeLimit)
 	defer cancel()
 	return errors.Join(err, m.close(ctx))

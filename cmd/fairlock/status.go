@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/queue"
 )
 
 const statusLong = `status shows all locks, or with NAME one lock and its queue in order.
@@ -23,7 +24,7 @@ const statusLong = `status shows all locks, or with NAME one lock and its queue 
              to be cleared by one of those who wait, or by the next one who asks
   HOLDER     label@host:process id; ? for a moment after the grant, or of a process that died in it
   TOKEN      the holder's fencing token
-  HELD       time since the holder was admitted
+  HELD       time since the holder was admitted (of a mutex)
   TTL-LEFT   time until its lease is over unless it is renewed
   QUEUE      how many wait
 
@@ -36,13 +37,14 @@ Exit code 3: there is no lock NAME.`
 
 func newStatusCmd() *cobra.Command {
 	var output string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [flags] [NAME]",
 		Short: "Show who holds locks and who waits",
 		Long:  statusLong,
 		Example: "  fairlock status\n" +
 			"  fairlock status nightly-backup\n" +
-			"  fairlock status -o json | jq '.[] | select(.waiting > 0)'",
+			"  fairlock status --json | jq '.[] | select(.waiting > 0)'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef(cmd, "unexpected argument %q after NAME %q", args[1], args[0])
@@ -52,6 +54,12 @@ func newStatusCmd() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON {
+				if cmd.Flags().Changed("output") && output != "json" {
+					return usagef(cmd, "--output is %q: must not be given with --json", output)
+				}
+				output = "json"
+			}
 			if !slices.Contains([]string{"table", "wide", "json", "name"}, output) {
 				return usagef(cmd, "--output is %q: must be table, wide, json or name", output)
 			}
@@ -66,6 +74,7 @@ func newStatusCmd() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json or name")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as -o json does")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "name"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -106,6 +115,8 @@ func status(ctx context.Context, cmd *cobra.Command, m *opened, output string, a
 type listed struct {
 	fairlock.LockSummary
 	Holders []fairlock.Place `json:"holders"`
+
+	queue int64 // how many wait; Waiting is in units
 }
 
 // atOnce is how many locks are inspected at a time.
@@ -121,14 +132,14 @@ func list(ctx context.Context, m *fairlock.Manager, holders bool) ([]listed, err
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i, s := range sums {
-		all[i] = listed{s, []fairlock.Place{}}
+		all[i] = listed{s, []fairlock.Place{}, s.Waiting}
 		if s.Held == 0 || !holders {
 			continue
 		}
 		g.Go(func() error {
 			info, err := m.Inspect(ctx, s.Name)
 			if err == nil {
-				all[i].Holders = info.Holders
+				all[i].Holders, all[i].queue = info.Holders, waitersOf(info)
 			} else if !errors.Is(err, fairlock.ErrNotFound) {
 				return err
 			}
@@ -191,15 +202,18 @@ func (v view) stateTable(headers ...string) *table {
 }
 
 // row adds one place of a lock, or none.
-func (v view) row(t *table, s *fairlock.LockSummary, state string, p *fairlock.Place, queue string) {
+func (v view) row(t *table, s *fairlock.LockSummary, state string, p *fairlock.Place, waiting string) {
 	holder, token, held, left, session := "-", "-", "-", "-", "-"
 	if p != nil {
 		holder, token = "?", strconv.FormatInt(p.Token, 10)
 		if o := p.Owner; o != nil {
-			holder, held, left, session = ownerOf(o), age(o.Held), age(o.LeaseLeft), o.Session
+			holder, left, session = ownerOf(o), age(o.LeaseLeft), o.Session
+			if s.Kind == string(queue.KindMutex) {
+				held = age(o.Held)
+			}
 		}
 	}
-	cells := []string{s.Name, state, holder, token, held, left, queue}
+	cells := []string{s.Name, state, holder, token, held, left, waiting}
 	if v.wide {
 		idle := "-"
 		if s.IdleSince != nil {
@@ -215,16 +229,18 @@ func (v view) locks(all []listed) error {
 	t := v.newTable("NAME", "STATE", "HOLDER", "TOKEN", "HELD", "TTL-LEFT", "QUEUE")
 	for i := range all {
 		l := &all[i]
-		queue := strconv.FormatInt(l.Waiting, 10)
+		waiting := strconv.FormatInt(l.queue, 10)
 		if len(l.Holders) == 0 {
-			v.row(t, &l.LockSummary, l.state(), nil, queue)
+			v.row(t, &l.LockSummary, l.state(), nil, waiting)
 		}
 		for h := range l.Holders {
-			v.row(t, &l.LockSummary, stateOf(&l.Holders[h]), &l.Holders[h], queue)
+			v.row(t, &l.LockSummary, stateOf(&l.Holders[h]), &l.Holders[h], waiting)
 		}
 	}
 	return t.writeTo(v.out)
 }
+
+func waitersOf(info *fairlock.LockInfo) int64 { return int64(len(info.Waiters)) + info.More }
 
 // queue prints one lock: its holders as in the list, then who waits, in order.
 func (v view) queue(info *fairlock.LockInfo) error {
@@ -232,7 +248,7 @@ func (v view) queue(info *fairlock.LockInfo) error {
 		Name: info.Name, Kind: info.Kind, Permits: info.Permits, LastToken: info.LastToken, IdleSince: info.IdleSince,
 	}
 	t := v.newTable("NAME", "STATE", "HOLDER", "TOKEN", "HELD", "TTL-LEFT", "QUEUE")
-	waiting := strconv.FormatInt(int64(len(info.Waiters))+info.More, 10)
+	waiting := strconv.FormatInt(waitersOf(info), 10)
 	if len(info.Holders) == 0 {
 		state := "free"
 		if len(info.Waiters) > 0 {
