@@ -64,6 +64,22 @@ var ofGateway = []Mutant{
 `, ``}}, inGateway("TestLossIsTold"),
 	},
 	{
+		"gw-close-breaks-promises", "gateway/run.go", "a gateway that closes hands on at once what clients hold by heartbeats", "until leftMs is over they believe (I4)",
+		[]Edit{{`		case <-l.stop:
+		case`, `		default:
+		case`}}, inGateway("TestCloseKeepsItsWord"),
+	},
+	{
+		"gw-forgets-promises", "gateway/lease.go", "the longest leftMs that was told is not kept", "until it is over the client believes (I4)",
+		[]Edit{{`if until := time.Now().Add(left); until.After(l.promised) {`, `if until := time.Now(); until.After(l.promised) {`}}, inGateway("TestCloseKeepsItsWord"),
+	},
+	{
+		"gw-told-is-stopped", "gateway/stream.go", "who holds by heartbeats is taken to have stopped when a stream of his told him", "only DELETE says so",
+		[]Edit{{`			if !l.ask.heartbeatOnly {
+				l.stops()`, `			if true {
+				l.stops()`}}, inGateway("TestCloseKeepsItsWord"),
+	},
+	{
 		"gw-close-leaves-waiters", "gateway/server.go", "at the end only holders are ended", "every client is told that it closes",
 		[]Edit{{`	for _, of := range []state{waiting, held} {`, `	for _, of := range []state{held} {`}}, Catch{Pkg: "gateway", Test: "TestCloseTellsAndHandsOn", Says: "deadlock"},
 	},
