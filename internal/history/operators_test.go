@@ -30,7 +30,7 @@ func TestAWindowThatWasEndedByForce(t *testing.T) {
 	require.Empty(t, with(forced(12, holder.lo), holder, second))
 	require.Empty(t, with(append(forced(12, holder.lo), forced(40, holder.lo)...), holder, second), "repeated")
 	require.Equal(t, []Rule{Exclusion, Order}, with(forced(13, holder.lo), holder, second), "not yet")
-	require.Equal(t, []Rule{Exclusion, Order}, with(forced(11, second.lo), holder, second), "another one")
+	require.Equal(t, []Rule{Exclusion, Order}, with(forced(15, second.lo), holder, second), "another one")
 }
 
 // TestOthersOfASetEndWhenTheHolderIsTold: he gives them back then.
