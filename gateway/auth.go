@@ -50,7 +50,7 @@ func ReadClients(r io.Reader) ([]Client, error) {
 	return clients, in.Err()
 }
 
-// checkClients refuses bad clients. It compares in full time: it runs at the start only.
+// checkClients refuses bad clients. Its time tells of tokens, so it is for the operator's lists only.
 func checkClients(clients []Client) error {
 	names, tokens := map[string]bool{}, map[string]bool{}
 	for _, c := range clients {
@@ -73,14 +73,16 @@ func checkClients(clients []Client) error {
 type keyring struct {
 	sums    [][sha256.Size]byte
 	clients []*Client
+	names   map[string]bool
 }
 
 func newKeyring(clients []Client) *keyring {
-	k := &keyring{}
+	k := &keyring{names: map[string]bool{}}
 	for _, c := range clients {
 		k.sums = append(k.sums, sha256.Sum256([]byte(c.Token)))
 		c.Token = ""
 		k.clients = append(k.clients, &c)
+		k.names[c.Name] = true
 	}
 	return k
 }
@@ -97,6 +99,22 @@ func (k *keyring) find(token string) *Client {
 	}
 	return k.clients[found]
 }
+
+// SetClients replaces those who may use the gateway, such as when a token is changed. A client is known by its name: under a new token it has the leases that it
+// had. Who is not among them any more is refused from now on, and its event streams end within a quarter of its heartbeat time; what it holds ends as if it had
+// vanished. On an error nothing has changed.
+func (s *Server) SetClients(clients []Client) error {
+	cfg := s.cfg
+	cfg.Clients = clients
+	if err := cfg.checkClients(); err != nil {
+		return err
+	}
+	s.keys.Store(newKeyring(clients))
+	return nil
+}
+
+// admits reports whether the client of that name is let in. It is asked of those who were let in before, and have a stream.
+func (s *Server) admits(client string) bool { return s.cfg.Anonymous || s.keys.Load().names[client] }
 
 // authenticate says who asks, or why he is not let in.
 func (s *Server) authenticate(r *http.Request) (*Client, *problem) {
@@ -115,7 +133,7 @@ func (s *Server) authenticate(r *http.Request) (*Client, *problem) {
 	if !strings.EqualFold(scheme, "Bearer") {
 		return nil, refusal(http.StatusUnauthorized, "unauthorized", "the scheme of Authorization is "+quoted(scheme)+": must be Bearer")
 	}
-	if c := s.keys.find(strings.TrimSpace(token)); c != nil {
+	if c := s.keys.Load().find(strings.TrimSpace(token)); c != nil {
 		return c, nil
 	}
 	return nil, refusal(http.StatusUnauthorized, "unauthorized", "the token is nobody's")

@@ -14,7 +14,7 @@ type Config struct {
 	// Anonymous lets everybody in who can reach the gateway. Without it there must be Clients.
 	Anonymous bool
 
-	// Clients are those who may use the gateway, each with a token. See [ReadClients].
+	// Clients are those who may use the gateway at first, each with a token. See [ReadClients], [Server.SetClients].
 	Clients []Client
 
 	// Heartbeat is the heartbeat time of leases that name none. From 3 s to 10 min. Defaults to 10 s.
@@ -82,12 +82,18 @@ func (c *Config) withDefaults() (Config, error) {
 		return cfg, invalid("Config.MaxLeasesEach", cfg.MaxLeasesEach, "must not be negative")
 	case cfg.MaxWatchers < 0:
 		return cfg, invalid("Config.MaxWatchers", cfg.MaxWatchers, "must not be negative")
-	case cfg.Anonymous && len(cfg.Clients) > 0:
-		return cfg, invalid("Config.Anonymous", true, fmt.Sprintf("must not be set beside %d clients", len(cfg.Clients)))
-	case !cfg.Anonymous && len(cfg.Clients) == 0:
-		return cfg, invalid("Config.Clients", "empty", "must have a client, or Anonymous must be set")
 	}
-	return cfg, checkClients(cfg.Clients)
+	return cfg, cfg.checkClients()
+}
+
+func (c *Config) checkClients() error {
+	switch {
+	case c.Anonymous && len(c.Clients) > 0:
+		return invalid("Config.Anonymous", true, fmt.Sprintf("must not be set beside %d clients", len(c.Clients)))
+	case !c.Anonymous && len(c.Clients) == 0:
+		return invalid("Config.Clients", "empty", "must have a client, or Anonymous must be set")
+	}
+	return checkClients(c.Clients)
 }
 
 // invalid matches fairlock.ErrInvalidOption.

@@ -39,7 +39,7 @@ type lease struct {
 
 // leaseKey is an id and whose it is.
 type leaseKey struct {
-	client *Client
+	client string // its name; "" for those who are let in without a token
 	id     string
 }
 

@@ -115,7 +115,7 @@ func TestAnswersWaitForThePlace(t *testing.T) {
 		c := b.alice()
 		// The lease is there, and its goroutine has not come to its call yet.
 		b.s.mu.Lock()
-		l := newLease(b.s, leaseKey{b.s.keys.clients[0], id("a")}, ask{name: "x", kind: mutex, heartbeat: testHeartbeat})
+		l := newLease(b.s, leaseKey{"alice", id("a")}, ask{name: "x", kind: mutex, heartbeat: testHeartbeat})
 		b.s.all[l.key] = l
 		b.s.live++
 		b.s.liveOf[l.key.client]++
@@ -139,7 +139,7 @@ func TestGrantToNobody(t *testing.T) {
 		c.release("b")
 		lock, err := b.m.Lock(context.Background(), "y")
 		require.NoError(t, err)
-		require.False(t, b.s.all[leaseKey{b.s.keys.clients[0], id("b")}].granted(lock, nil))
+		require.False(t, b.s.all[leaseKey{"alice", id("b")}].granted(lock, nil))
 		require.Equal(t, "left", c.look("b").State)
 		require.NoError(t, lock.Unlock(context.Background()))
 	})

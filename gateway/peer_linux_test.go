@@ -64,7 +64,7 @@ func TestSilentPeer(t *testing.T) {
 	began := time.Now()
 	require.Equal(t, "held", next.next().name)
 	require.LessOrEqual(t, time.Since(began), minHeartbeat+100*time.Millisecond) // that much for this machine
-	v, _, _ := s.all[leaseKey{nobody, id("a")}].look()
+	v, _, _ := s.all[leaseKey{"", id("a")}].look()
 	require.Equal(t, notHeard, v.Reason)
 	for _, e := range b.streams {
 		e.end()

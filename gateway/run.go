@@ -83,7 +83,7 @@ func (l *lease) take() (*fairlock.Lock, error) {
 
 // label is what others see beside the place in line.
 func (l *lease) label() string {
-	switch name := l.key.client.Name; {
+	switch name := l.key.client; {
 	case name == "":
 		return l.ask.label
 	case l.ask.label == "":

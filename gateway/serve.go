@@ -8,7 +8,7 @@ import (
 
 // withLease calls f with the lease that a request is about.
 func (s *Server) withLease(w http.ResponseWriter, r *http.Request, who *Client, f func(*lease)) {
-	key := leaseKey{who, r.PathValue("id")}
+	key := leaseKey{who.Name, r.PathValue("id")}
 	p := checkID(key.id)
 	if p == nil {
 		_, p = query(r)
@@ -42,7 +42,7 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, who *Client) {
 }
 
 func (s *Server) acquired(w http.ResponseWriter, r *http.Request, who *Client) (*lease, time.Duration, *problem) {
-	key := leaseKey{who, r.PathValue("id")}
+	key := leaseKey{who.Name, r.PathValue("id")}
 	if p := checkID(key.id); p != nil {
 		return nil, 0, p
 	}

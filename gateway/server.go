@@ -16,7 +16,7 @@ import (
 type Server struct {
 	cfg     Config
 	m       *fairlock.Manager
-	keys    *keyring
+	keys    atomic.Pointer[keyring]
 	cross   *http.CrossOriginProtection
 	feed    *feed
 	http    *http.Server
@@ -36,7 +36,7 @@ type Server struct {
 	mu      sync.Mutex // guards all below; taken after lease.mu
 	all     map[leaseKey]*lease
 	live    int              // of them not over
-	liveOf  map[*Client]int  // live by client; without those that have none
+	liveOf  map[string]int   // live by client; without those that have none
 	over    map[ending]int64 // how many ended so, since the beginning
 	grants  map[grant]bool   // of leases in all that were granted: whether they hold now
 	retired []retired        // of them over, oldest first
@@ -65,11 +65,12 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: full, m: m, keys: newKeyring(full.Clients), cross: http.NewCrossOriginProtection(), began: time.Now(),
+		cfg: full, m: m, cross: http.NewCrossOriginProtection(), began: time.Now(),
 		ending: make(chan struct{}), all: map[leaseKey]*lease{}, grants: map[grant]bool{},
-		liveOf: map[*Client]int{}, over: map[ending]int64{}, reads: make(chan struct{}, mostReads),
+		liveOf: map[string]int{}, over: map[ending]int64{}, reads: make(chan struct{}, mostReads),
 	}
 	s.base, s.baseEnd = context.WithCancel(context.Background())
+	s.keys.Store(newKeyring(full.Clients))
 	s.feed = newFeed(s)
 	s.http = &http.Server{
 		Handler: s, TLSConfig: full.TLS, ConnContext: withPeer,

@@ -116,6 +116,8 @@ func (l *lease) follow(e *sse, gone <-chan struct{}) (broken bool) {
 				l.stops() // as the guide has it: who holds by a stream reads it
 			}
 			return false
+		case !l.s.admits(l.key.client):
+			return true
 		case state == held:
 			ping.Reset(l.ask.heartbeat / 4)
 		default:
@@ -164,7 +166,7 @@ func (l *lease) endStream() {
 }
 
 // watch is the stream of the status page: all queues, whenever they change.
-func (s *Server) watch(w http.ResponseWriter, r *http.Request, _ *Client) {
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, who *Client) {
 	_, p := query(r)
 	if p == nil {
 		p = noBody(w, r)
@@ -182,17 +184,24 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, _ *Client) {
 	ping := time.NewTimer(idlePing)
 	defer ping.Stop()
 	for {
-		var err error
+		var text []byte
 		select {
-		case text := <-sub.next:
-			err = e.event("locks", text)
+		case text = <-sub.next:
 		case <-ping.C:
-			err = e.ping()
 		case <-s.ending:
 			_ = e.event("closing", []byte("{}")) // the last one either way
 			return
 		case <-r.Context().Done():
 			return
+		}
+		var err error
+		switch {
+		case !s.admits(who.Name):
+			return
+		case text != nil:
+			err = e.event("locks", text)
+		default:
+			err = e.ping()
 		}
 		if err != nil {
 			return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,8 @@ time that it was promised is over: its heartbeat time and --ttl at most. A secon
 
 The file of --token-file has a client on each line: its name, its token (16 characters or more, sent as "Authorization:
 Bearer TOKEN"), and "read" if it may only look at queues. Without it everybody is let in, which is refused where
-others than this machine can connect unless --no-auth says that it is meant.
+others than this machine can connect unless --no-auth says that it is meant. The file is read again when it is changed:
+a client is known by its name, so its token can be replaced while it holds locks; one that is taken out is shut out.
 
 `
 
@@ -80,6 +82,15 @@ func serve(cmd *cobra.Command, f *serveFlags, cfg *gateway.Config) error {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	f.warn(tell)
+	if f.tokenFile != "" {
+		follow, end := context.WithCancel(ctx)
+		var following sync.WaitGroup
+		following.Go(func() { f.followTokens(follow, s, tell) })
+		defer func() {
+			end()
+			following.Wait()
+		}()
+	}
 	tell("the gateway is ready; its page is at that address. Ctrl-C ends it")
 	_, failed := fmt.Fprintln(cmd.OutOrStdout(), f.url(ln.Addr()))
 	if failed == nil {

@@ -21,8 +21,9 @@ type serveFlags struct {
 	ttl, heartbeat                                              time.Duration
 	maxLeases, maxLeasesEach, maxWaiters, maxConns, maxWatchers int
 
-	exposed bool // others than this machine can connect
-	shared  bool // others than its owner can read the token file
+	exposed bool      // others than this machine can connect
+	shared  bool      // others than its owner can read the token file
+	tokens  fileStamp // of the token file, before it was read
 }
 
 func (f *serveFlags) define(cmd *cobra.Command) {
@@ -84,6 +85,7 @@ func (f *serveFlags) check(cmd *cobra.Command) (*gateway.Config, error) {
 		Anonymous: f.tokenFile == "", LocalOnly: f.tokenFile == "" && !f.noAuth,
 	}
 	if f.tokenFile != "" {
+		f.tokens = stampOf(f.tokenFile)
 		if cfg.Clients, err = f.clients(); err != nil {
 			return bad("--token-file %s: %w", f.tokenFile, err)
 		}

@@ -271,6 +271,40 @@ func certificate(b *bench, pool *x509.CertPool, serial int64) {
 	write("key.pem", "PRIVATE KEY", secret)
 }
 
+// TestServeReadsTokensAgain: who is in the file is let in, whatever it had in it before; a file that breaks a rule changes nothing.
+func TestServeReadsTokensAgain(t *testing.T) {
+	b := newBench(t)
+	tokens := func(text string) {
+		require.NoError(t, os.WriteFile(b.path("new"), []byte(text), 0o600))
+		require.NoError(t, os.Rename(b.path("new"), b.path("tokens")))
+	}
+	tokens("alice 0123456789abcdef\n")
+	p, url := startServe(b, "--token-file", "tokens")
+	defer http.DefaultClient.CloseIdleConnections()
+	answers := func(token string, status int) bool {
+		got, _ := ask(b, http.DefaultClient, "PUT", url+"/v1/leases/lease-00?waitMs=1000", `{"name":"job"}`, "Authorization", "Bearer "+token)
+		return got == status
+	}
+	require.True(t, answers("0123456789abcdef", 200))
+	tokens("alice 0123\n")
+	b.eventually(func() bool { return strings.Contains(p.errors(), "tokens was changed and is not taken: line 1: ") }, "the rule")
+	require.NotContains(t, p.errors(), "0123")
+	require.True(t, answers("0123456789abcdef", 200))
+	tokens("alice fedcba9876543210\nbob 0123456789abcdef\n")
+	b.eventually(func() bool { return answers("fedcba9876543210", 200) }, "the new token, with the lease of before")
+	require.True(t, answers("0123456789abcdef", 202), "bob stands in line")
+	b.eventually(func() bool { return strings.Contains(p.errors(), "tokens was read again: 2 clients") }, "it is said")
+	require.NoError(t, os.Remove(b.path("tokens")))
+	b.eventually(func() bool { return strings.Contains(p.errors(), "no such file") }, "that it is away")
+	require.True(t, answers("fedcba9876543210", 200))
+	for _, token := range []string{"0123456789abcdef", "fedcba9876543210"} {
+		status, _ := ask(b, http.DefaultClient, "DELETE", url+"/v1/leases/lease-00", "", "Authorization", "Bearer "+token)
+		require.Equal(t, 200, status)
+	}
+	p.signal(syscall.SIGTERM)
+	p.exits(0)
+}
+
 // TestServeWarns: what is most likely not meant is said, and the port in use is told.
 func TestServeWarns(t *testing.T) {
 	b := newBench(t)

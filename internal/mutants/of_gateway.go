@@ -64,6 +64,12 @@ var ofGateway = []Mutant{
 `, ``}}, inGateway("TestLossIsTold"),
 	},
 	{
+		"gw-shut-out-stays", "gateway/stream.go", "a client that is taken out of the list keeps its stream, and with it its lock", "who is shut out holds nothing up",
+		[]Edit{{`		case !l.s.admits(l.key.client):
+			return true
+`, ``}}, Catch{Pkg: "gateway", Test: "TestSetClients", Says: "test hangs"},
+	},
+	{
 		"gw-close-breaks-promises", "gateway/run.go", "a gateway that closes hands on at once what clients hold by heartbeats", "until leftMs is over they believe (I4)",
 		[]Edit{{`		case <-l.stop:
 		case`, `		default:
