@@ -33,7 +33,7 @@ func TestExamplesSayWhatIsWrong(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, folders, len(bad))
 	for name, cases := range bad {
-		bin := example(t, name)
+		bin := built(t, name)
 		run := func(uri string, args []string, says string) {
 			cmd := exec.CommandContext(withLimit(t), bin, args...)
 			cmd.Env = []string{"FAIRLOCK_URI=" + uri}

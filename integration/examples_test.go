@@ -23,12 +23,27 @@ import (
 	"github.com/fairlock/fairlock"
 )
 
-// example is one of examples, built.
-func example(t *testing.T, name string) string {
+var builds sync.Map // of what go build says to each example, by name: a function that builds it the first time
+
+// built is one of examples, built once: one that runs cannot be written anew.
+func built(t *testing.T, name string) string {
 	t.Helper()
 	bin := binDir + "/example-" + name
-	out, err := exec.Command("go", "build", "-o", bin, "../examples/"+name).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	build, _ := builds.LoadOrStore(name, sync.OnceValue(func() string {
+		out, err := exec.Command("go", "build", "-o", bin, "../examples/"+name).CombinedOutput()
+		if err != nil {
+			return err.Error() + "\n" + string(out)
+		}
+		return ""
+	}))
+	require.Empty(t, build.(func() string)())
+	return bin
+}
+
+// example is one that the test is alone to use: its database goes with the test.
+func example(t *testing.T, name string) string {
+	t.Helper()
+	bin := built(t, name)
 	db := connect(t, sharedURI).Database("fairlock_" + name)
 	t.Cleanup(func() { _ = db.Drop(context.Background()) })
 	return bin

@@ -30,6 +30,8 @@ func TestNewcomer(t *testing.T) {
 	require.Contains(t, setup, clone)
 	require.Equal(t, []string{"sh", "sh", "go", "sh"}, []string{blocks[0][1], blocks[1][1], blocks[2][1], blocks[3][1]})
 
+	quickstart.Lock()
+	defer quickstart.Unlock()
 	folder := t.TempDir()
 	script := setup + "cat > main.go <<'END'\n" + blocks[2][2] + "END\n" + blocks[3][2]
 	cmd := exec.CommandContext(withLimit(t), "sh", "-e", "-c", script)

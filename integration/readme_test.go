@@ -6,10 +6,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// quickstart is taken by who runs the README's program, whose database is always the same and goes at the end.
+var quickstart sync.Mutex
 
 // TestReadmeProgram: the program in the README is the one in examples, and does what it says.
 func TestReadmeProgram(t *testing.T) {
@@ -27,6 +31,8 @@ func TestReadmeProgram(t *testing.T) {
 	bin := t.TempDir() + "/quickstart"
 	out, err := exec.Command("go", "build", "-o", bin, "../examples/quickstart").CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	quickstart.Lock()
+	defer quickstart.Unlock()
 	cmd := exec.Command(bin)
 	cmd.Env = append(os.Environ(), "FAIRLOCK_URI="+sharedURI)
 	out, err = cmd.CombinedOutput()
