@@ -278,6 +278,14 @@ func query(r *http.Request, names ...string) (url.Values, *problem) {
 	return q, nil
 }
 
+// bare refuses requests with a query or a body where there must be neither.
+func bare(w http.ResponseWriter, r *http.Request) *problem {
+	if _, p := query(r); p != nil {
+		return p
+	}
+	return noBody(w, r)
+}
+
 // pollOf is how long a request may wait for its answer.
 func pollOf(q url.Values) (time.Duration, *problem) {
 	if !q.Has("waitMs") {

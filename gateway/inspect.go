@@ -80,47 +80,55 @@ const mostReads = 32
 // readLimit bounds the wait for a turn to read queues, and then the reading.
 const readLimit = 10 * time.Second
 
-// read waits for its turn to read queues, under the context that it returns. done ends it.
-func (s *Server) read(ctx context.Context) (_ context.Context, done func(), p *problem) {
-	limit := time.NewTimer(readLimit)
-	defer limit.Stop()
-	select {
-	case s.reads <- struct{}{}:
-		ctx, cancel := context.WithTimeout(ctx, readLimit)
-		return ctx, func() { cancel(); <-s.reads }, nil
-	case <-limit.C:
-	case <-ctx.Done():
-	}
-	p = refusal(http.StatusServiceUnavailable, "full", "the gateway shows queues to as many as it may at one time")
-	p.retry = time.Second
-	return nil, nil, p
-}
-
-// locks lists all locks.
-func (s *Server) locks(w http.ResponseWriter, r *http.Request, _ *Client) {
-	_, p := query(r)
+// reading answers a request with what f reads of queues, when it is its turn. p is why it is refused before.
+func (s *Server) reading(w http.ResponseWriter, r *http.Request, p *problem, f func(context.Context) (any, error)) {
 	if p == nil {
-		p = noBody(w, r)
-	}
-	ctx, done := r.Context(), func() {}
-	if p == nil {
-		ctx, done, p = s.read(ctx)
+		p = s.turn(r.Context())
 	}
 	if p != nil {
 		p.write(w)
 		return
 	}
-	defer done()
-	all, err := s.m.List(ctx)
+	defer func() { <-s.reads }()
+	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
+	defer cancel()
+	view, err := f(ctx)
 	if err != nil {
 		ofError(err).write(w)
 		return
 	}
-	views := make([]lockView, 0, len(all))
-	for i := range all {
-		views = append(views, viewOfSummary(&all[i]))
+	writeJSON(w, http.StatusOK, "application/json", view)
+}
+
+// turn waits for a place among those who read queues, which is given back by taking it out of s.reads.
+func (s *Server) turn(ctx context.Context) *problem {
+	limit := time.NewTimer(readLimit)
+	defer limit.Stop()
+	select {
+	case s.reads <- struct{}{}:
+		return nil
+	case <-limit.C:
+	case <-ctx.Done():
 	}
-	writeJSON(w, http.StatusOK, "application/json", map[string]any{"locks": views})
+	p := refusal(http.StatusServiceUnavailable, "full", "the gateway shows queues to as many as it may at one time")
+	p.retry = time.Second
+	return p
+}
+
+// locks lists all locks.
+func (s *Server) locks(w http.ResponseWriter, r *http.Request, _ *Client) {
+	p := bare(w, r)
+	s.reading(w, r, p, func(ctx context.Context) (any, error) {
+		all, err := s.m.List(ctx)
+		if err != nil {
+			return nil, err
+		}
+		views := make([]lockView, 0, len(all))
+		for i := range all {
+			views = append(views, viewOfSummary(&all[i]))
+		}
+		return map[string]any{"locks": views}, nil
+	})
 }
 
 // queue shows one lock. Its name is in the query, where every name can stand: in a path, a.b and ../x would not.
@@ -132,21 +140,7 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request, _ *Client) {
 	if p == nil {
 		p = noBody(w, r)
 	}
-	ctx, done := r.Context(), func() {}
-	if p == nil {
-		ctx, done, p = s.read(ctx)
-	}
-	if p != nil {
-		p.write(w)
-		return
-	}
-	defer done()
-	view, err := s.inspect(ctx, q.Get("name"))
-	if err != nil {
-		ofError(err).write(w)
-		return
-	}
-	writeJSON(w, http.StatusOK, "application/json", view)
+	s.reading(w, r, p, func(ctx context.Context) (any, error) { return s.inspect(ctx, q.Get("name")) })
 }
 
 // inspect reads one lock. Between clients of one gateway a lock is passed on without a write, and the database shows it up to a second later: what

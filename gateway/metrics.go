@@ -98,10 +98,7 @@ func endings() (all []ending) {
 
 // metrics writes what the gateway itself has, and Config.Metrics.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request, _ *Client) {
-	_, p := query(r)
-	if p == nil {
-		p = noBody(w, r)
-	}
+	p := bare(w, r)
 	if p != nil {
 		p.write(w)
 		return

@@ -11,10 +11,7 @@ func (s *Server) withLease(w http.ResponseWriter, r *http.Request, who *Client, 
 	key := leaseKey{who.Name, r.PathValue("id")}
 	p := checkID(key.id)
 	if p == nil {
-		_, p = query(r)
-	}
-	if p == nil {
-		p = noBody(w, r)
+		p = bare(w, r)
 	}
 	var l *lease
 	if p == nil {

@@ -167,10 +167,7 @@ func (l *lease) endStream() {
 
 // watch is the stream of the status page: all queues, whenever they change.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, who *Client) {
-	_, p := query(r)
-	if p == nil {
-		p = noBody(w, r)
-	}
+	p := bare(w, r)
 	var sub *watcher
 	if p == nil {
 		sub, p = s.feed.join()

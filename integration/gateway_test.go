@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/tail"
 )
 
 // fairlockBin is the command, built once, in binDir, which run makes and takes away.
@@ -406,10 +407,10 @@ with Lock(os.environ["FAIRLOCK_URL"], "kept", bearer=os.environ["FAIRLOCK_TOKEN"
 	const token, heartbeat = "0123456789abcdef", 20 * time.Second
 	write("tokens", "worker "+token+"\n")
 	g := b.serve(t, "127.0.0.1:0", "--token-file", dir+"/tokens", "--heartbeat", heartbeat.String())
-	begin := func(name string, args ...string) (*exec.Cmd, *said) {
+	begin := func(name string, args ...string) (*exec.Cmd, *tail.Tail) {
 		cmd := exec.CommandContext(withLimit(t), name, args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "FAIRLOCK_URL="+g.url, "FAIRLOCK_TOKEN="+token)
-		out := &said{}
+		out := &tail.Tail{}
 		cmd.Stdout, cmd.Stderr = out, out
 		require.NoError(t, cmd.Start())
 		return cmd, out
@@ -417,7 +418,7 @@ with Lock(os.environ["FAIRLOCK_URL"], "kept", bearer=os.environ["FAIRLOCK_TOKEN"
 	shell := []string{"./with-lock", "invoices", "sh", "-c", `printf 'in ' >> turns; sleep 0.05; printf 'out ' >> turns`}
 	const each = 4
 	var turns []*exec.Cmd
-	var words []*said
+	var words []*tail.Tail
 	for range each {
 		for _, args := range [][]string{shell, {"python3", "turn.py"}} {
 			cmd, out := begin(args[0], args[1:]...)
@@ -440,7 +441,7 @@ with Lock(os.environ["FAIRLOCK_URL"], "kept", bearer=os.environ["FAIRLOCK_TOKEN"
 
 	py, pySaid := begin("python3", "keep.py")
 	sh, shSaid := begin("./with-lock", "kept too", "sh", "-c", "echo $$ held; exec sleep 1000")
-	for _, out := range []*said{pySaid, shSaid} {
+	for _, out := range []*tail.Tail{pySaid, shSaid} {
 		eventually(t, "the lock", func() bool { return strings.HasSuffix(out.String(), "held\n") })
 	}
 	// The gateway stands still and answers nobody: they stop by their own clocks, before it would give up on them.
@@ -464,22 +465,4 @@ with Lock(os.environ["FAIRLOCK_URL"], "kept", bearer=os.environ["FAIRLOCK_TOKEN"
 	require.NoError(t, cmd.Wait(), "%s", out)
 	require.Regexp(t, `^(step \d under token \d+\n){3}$`, out.String())
 	require.Zero(t, g.end(syscall.SIGTERM))
-}
-
-// said is what a process has said so far.
-type said struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
 }

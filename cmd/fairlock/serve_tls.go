@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"os"
 	"sync"
 	"time"
 )
@@ -14,7 +13,7 @@ type keyPair struct {
 
 	mu     sync.Mutex // guards all below
 	loaded *tls.Certificate
-	stamp  [2]time.Time // of the files that are loaded
+	stamp  [2]fileStamp // of the files that are loaded
 	looked time.Time
 }
 
@@ -28,8 +27,9 @@ func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return k.loaded, nil
 	}
 	k.looked = time.Now()
-	stamp, err := k.stamps()
-	if err == nil && (k.loaded == nil || stamp != k.stamp) {
+	stamp := [2]fileStamp{stampOf(k.cert), stampOf(k.key)}
+	var err error
+	if k.loaded == nil || stamp != k.stamp {
 		var pair tls.Certificate
 		if pair, err = tls.LoadX509KeyPair(k.cert, k.key); err == nil {
 			k.loaded, k.stamp = &pair, stamp
@@ -39,15 +39,4 @@ func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return k.loaded, nil
 	}
 	return nil, err
-}
-
-func (k *keyPair) stamps() (stamp [2]time.Time, err error) {
-	for i, file := range []string{k.cert, k.key} {
-		info, err := os.Stat(file)
-		if err != nil {
-			return stamp, err
-		}
-		stamp[i] = info.ModTime()
-	}
-	return stamp, nil
 }

@@ -9,10 +9,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/fairlock/fairlock/internal/tail"
 )
 
 // browser is a running Chromium. Messages are JSON objects, each ended by a zero byte: requests on its file 3, answers and events on its file 4.
@@ -20,7 +21,7 @@ type browser struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	home   string
-	stderr lockedText
+	stderr tail.Tail
 	ended  chan struct{} // closed when its output has ended
 
 	mu     sync.Mutex // guards all below, and writes to in
@@ -80,24 +81,6 @@ func start(ctx context.Context) (*browser, error) {
 	}
 	go b.read(ourIn)
 	return b, nil
-}
-
-// lockedText is a strings.Builder for several writers.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // read takes what it says, until it ends.

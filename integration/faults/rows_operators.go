@@ -145,11 +145,9 @@ func permitted() Row {
 				if i%4 != 0 {
 					return nil
 				}
-				from := r.Now()
-				if err := r.Set.StepDown(ctx, 2); err != nil {
+				if err := r.stepDown(ctx, failover); err != nil {
 					return err
 				}
-				r.Mark(Mark{What: "step-down", From: from, In: r.Now(), Fresh: Sent, Bound: failover})
 				if err := r.Recovered(ctx); err != nil {
 					return err
 				}

@@ -41,14 +41,6 @@ func primitive(workload Workload) Row {
 		Bound:   bound,
 		Short:   5 * time.Second,
 		Fault: func(ctx context.Context, r *Run) error {
-			stepDown := func(bound time.Duration) error {
-				from := r.Now()
-				if err := r.Set.StepDown(ctx, 2); err != nil {
-					return err
-				}
-				r.Mark(Mark{What: "step-down", From: from, In: r.Now(), Fresh: Sent, Bound: bound})
-				return nil
-			}
 			return r.Rounds(ctx, 100*time.Millisecond, time.Second, func(i int) error {
 				procs := r.Crew.Pick(3)
 				if err := r.held(ctx, extraLock(i), procs); err != nil {
@@ -64,7 +56,7 @@ func primitive(workload Workload) Row {
 				r.Mark(Mark{What: "SIGKILL of a holder and the next", Lock: extraLock(i), From: at, In: at, Bound: bound})
 				if amid {
 					// The dead may stand at all locks.
-					if err := stepDown(bound); err != nil {
+					if err := r.stepDown(ctx, bound); err != nil {
 						return err
 					}
 				}
@@ -77,7 +69,7 @@ func primitive(workload Workload) Row {
 					return err
 				}
 				if !amid {
-					if err := stepDown(failover); err != nil {
+					if err := r.stepDown(ctx, failover); err != nil {
 						return err
 					}
 					if err := r.Recovered(ctx); err != nil {
@@ -89,6 +81,3 @@ func primitive(workload Workload) Row {
 		},
 	}
 }
-
-// failover is the bound of a step-down, as in the row of that name.
-const failover = 4 * time.Second

@@ -16,14 +16,12 @@ func stepDown() Row {
 		About:  "the primary steps down in order, again and again",
 		Crew:   usual(0),
 		Strays: strays,
-		Bound:  4 * time.Second,
+		Bound:  failover,
 		Fault: func(ctx context.Context, r *Run) error {
 			return r.Rounds(ctx, time.Second, 3*time.Second, func(int) error {
-				from := r.Now()
-				if err := r.Set.StepDown(ctx, 2); err != nil {
+				if err := r.stepDown(ctx, r.Row.Bound); err != nil {
 					return err
 				}
-				r.Mark(Mark{What: "step-down", From: from, In: r.Now(), Fresh: Sent})
 				if err := r.Recovered(ctx); err != nil {
 					return err
 				}
@@ -32,6 +30,19 @@ func stepDown() Row {
 		},
 		Expect: noLosses,
 	}
+}
+
+// failover is the bound of a step-down by itself.
+const failover = 4 * time.Second
+
+// stepDown makes the primary step down, from which recovery is measured.
+func (r *Run) stepDown(ctx context.Context, bound time.Duration) error {
+	from := r.Now()
+	if err := r.Set.StepDown(ctx, 2); err != nil {
+		return err
+	}
+	r.Mark(Mark{What: "step-down", From: from, In: r.Now(), Fresh: Sent, Bound: bound})
+	return nil
 }
 
 // killPrimary kills the primary, and starts it again when its successor works.

@@ -46,7 +46,7 @@ func Check(events []Event, opts Options) []Violation {
 	for _, r := range []struct {
 		rule  Rule
 		check func(*lockHistory) []Violation
-	}{{Exclusion, exclusion}, {Tokens, tokens}, {Own, own}, {Arrivals, arrivals}, {Order, order}, {Stranded, stranded}} {
+	}{{Exclusion, each(exclusion)}, {Tokens, tokens}, {Own, own}, {Arrivals, arrivals}, {Order, each(order)}, {Stranded, stranded}} {
 		if slices.Contains(opts.Without, r.rule) {
 			continue
 		}
@@ -72,15 +72,18 @@ func violation(r Rule, events []Event, format string, args ...any) Violation {
 	return Violation{Rule: r, Detail: fmt.Sprintf(format, args...), Events: events}
 }
 
-func exclusion(l *lockHistory) (bad []Violation) {
-	for _, e := range l.eras() {
-		bad = append(bad, exclusionOf(l.name, e.of(l.trusted()), e.permits)...)
+// each makes a check of all eras of a lock of one that is given the windows and the permits of an era.
+func each(check func(lock string, windows []*call, permits int64) []Violation) func(*lockHistory) []Violation {
+	return func(l *lockHistory) (bad []Violation) {
+		for _, e := range l.eras() {
+			bad = append(bad, check(l.name, e.of(l.trusted()), e.permits)...)
+		}
+		return bad
 	}
-	return bad
 }
 
-// exclusionOf walks over the ends and starts of the windows in the order of time.
-func exclusionOf(lock string, windows []*call, permits int64) []Violation {
+// exclusion walks over the ends and starts of the windows in the order of time.
+func exclusion(lock string, windows []*call, permits int64) []Violation {
 	type edge struct {
 		at    int64
 		start bool
@@ -220,17 +223,10 @@ func arrivals(l *lockHistory) []Violation {
 	return bad
 }
 
-func order(l *lockHistory) (bad []Violation) {
-	for _, e := range l.eras() {
-		bad = append(bad, orderOf(l.name, e.of(l.trusted()), e.permits)...)
-	}
-	return bad
-}
-
-// orderOf goes through the trusted grants by number. A number before another was issued before it, and is unsettled for sure
+// order goes through the trusted grants by number. A number before another was issued before it, and is unsettled for sure
 // until its window ends; so at the moment of a grant those with lower numbers whose windows end later, also such as have not
 // begun yet, take up permits.
-func orderOf(lock string, byNumber []*call, permits int64) []Violation {
+func order(lock string, byNumber []*call, permits int64) []Violation {
 	slices.SortStableFunc(byNumber, func(a, b *call) int { return cmp.Compare(a.lo, b.lo) })
 	ends := newTally(byNumber)
 	var bad []Violation
