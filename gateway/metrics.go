@@ -53,11 +53,12 @@ func (m *Metrics) Observer() *fairlock.Observer {
 		},
 		Ended: func(_ context.Context, e fairlock.Ended) {
 			m.hold.add(e.Held.Seconds(), e.Kind)
-			if reason := e.Reason(); reason != "unlocked" {
-				m.lost.add(1, reason)
-				return
+			switch lost, handed := tally.Ending(e); {
+			case lost:
+				m.lost.add(1, e.Reason())
+			case handed:
+				m.release.add(e.Handed.Seconds(), e.Kind)
 			}
-			m.release.add(e.Handed.Seconds(), e.Kind)
 		},
 		Renewed: func(r fairlock.Renewed) {
 			m.renew.add(1, tally.Outcome(r.Err))

@@ -77,6 +77,19 @@ func TestMetrics(t *testing.T) {
 	}, func(c *Config, f *fairlock.Config) { c.Metrics, f.Observer = metrics, metrics.Observer() })
 }
 
+// TestMetricsOfWhatWasUndone: a manager whose LockAll gave back what it had is no loss, and nobody waited for it.
+func TestMetricsOfWhatWasUndone(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	ended := m.Observer().Ended
+	ended(t.Context(), fairlock.Ended{Acquired: fairlock.Acquired{Acquiring: fairlock.Acquiring{Kind: "mutex"}}, Undone: true})
+	var e exposition
+	m.writeTo(&e)
+	require.Contains(t, e.String(), `fairlock_hold_seconds_count{kind="mutex"} 1`)
+	require.NotContains(t, e.String(), "undone")
+	require.NotRegexp(t, `fairlock_release_seconds_count\{kind="mutex"\} [^0]`, e.String())
+}
+
 // TestMetricsNameNobody: no name of a lock, a label or a client is in them.
 func TestMetricsNameNobody(t *testing.T) {
 	metrics := NewMetrics()

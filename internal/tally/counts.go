@@ -1,5 +1,11 @@
 package tally
 
+import (
+	"errors"
+
+	"github.com/fairlock/fairlock"
+)
+
 // Count is one metric that is read from a Sum, with a series for each value of its label.
 type Count struct {
 	Name  string // in parts with dots between, without fairlock and without a suffix
@@ -78,6 +84,12 @@ func Outcome(err error) string {
 		return Error
 	}
 	return OK
+}
+
+// Ending says which metric the end of a hold is one of: of locks that were lost, or of the time that Unlock took. What LockAll undid is of neither.
+func Ending(e fairlock.Ended) (lost, handed bool) {
+	lost = errors.Is(e.Err, fairlock.ErrLost)
+	return lost, !lost && !e.Undone
 }
 
 // Event is one metric of what an observer is told. It has the label lock too where Named and the user wants it.

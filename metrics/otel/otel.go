@@ -180,11 +180,11 @@ func (t *Telemetry) acquired(ctx context.Context, a fairlock.Acquired) context.C
 func (t *Telemetry) ended(ctx context.Context, e fairlock.Ended) {
 	kind, reason := attribute.String("kind", e.Kind), e.Reason()
 	t.hold.Record(ctx, e.Held.Seconds(), t.of(e.Name, kind))
-	lost := errors.Is(e.Err, fairlock.ErrLost)
+	lost, handed := tally.Ending(e)
 	switch {
 	case lost:
 		t.lost.Add(ctx, 1, t.of(e.Name, attribute.String("reason", reason)))
-	case !e.Undone:
+	case handed:
 		t.release.Record(ctx, e.Handed.Seconds(), metric.WithAttributes(kind))
 	}
 	span, ok := ctx.Value(holdKey{t}).(trace.Span)

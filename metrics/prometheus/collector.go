@@ -2,7 +2,6 @@ package fairprom
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -150,10 +149,10 @@ func (c *Collector) Observer() *fairlock.Observer {
 		},
 		Ended: func(_ context.Context, e fairlock.Ended) {
 			c.hold.WithLabelValues(c.named(e.Name, e.Kind)...).Observe(e.Held.Seconds())
-			switch {
-			case errors.Is(e.Err, fairlock.ErrLost):
+			switch lost, handed := tally.Ending(e); {
+			case lost:
 				c.lost.WithLabelValues(c.named(e.Name, e.Reason())...).Inc()
-			case !e.Undone:
+			case handed:
 				c.release.WithLabelValues(e.Kind).Observe(e.Handed.Seconds())
 			}
 		},
