@@ -28,7 +28,8 @@ func (m *Manager) Lock(ctx context.Context, name string, opts ...Option) (*Lock,
 }
 
 // TryLock takes the lock if it is free and nobody waits for it, and otherwise returns [ErrBusy] at once. It never overtakes
-// anybody. A refusal takes no number and changes nothing in the database. ctx bounds the call. [MaxWait] has no effect.
+// anybody. A refusal takes no number and changes nothing in the database. ctx bounds the call, and so does the lease: when the database has not answered
+// for TTL less Margin, TryLock returns the failure, and what it may have taken is given back. [MaxWait] has no effect.
 //
 // The lock of a process that has died becomes free for TryLock when somebody has noticed: within a lease if anybody waits
 // for it, within about two and a half leases otherwise.
@@ -212,7 +213,11 @@ func (l *line) try(c *claim) {
 	l.m.ref(l)
 	before := l.shown
 	l.m.spawn(func() {
+		began := l.m.clock.Now()
 		err := l.tryNow(c, before)
+		if err != nil && !errors.Is(err, ErrBusy) && !queue.Permanent(err) {
+			err = fmt.Errorf("fairlock: lock %q: no answer for %v: %w", l.name, l.m.clock.Now().Sub(began), err)
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if err != nil && c.state == asked {

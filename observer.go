@@ -74,7 +74,7 @@ type Acquired struct {
 }
 
 // Outcome is what became of the call, in one word: granted, busy ([ErrBusy]), refused ([ErrTooManyWaiters]), timeout ([ErrWaitLimit], or the
-// deadline of its context), cancelled, or error.
+// deadline of its context), cancelled, closed ([ErrClosed]), or error.
 func (a Acquired) Outcome() string {
 	// A call whose own time was over says so by a waitError. Others can have a deadline in them too: that of a database call.
 	var gaveUp *waitError
@@ -89,13 +89,15 @@ func (a Acquired) Outcome() string {
 		return "busy"
 	case errors.Is(a.Err, ErrTooManyWaiters):
 		return "refused"
+	case errors.Is(a.Err, ErrClosed):
+		return "closed"
 	}
 	return "error"
 }
 
 // Outcomes are all that [Acquired.Outcome] can be.
 func Outcomes() []string {
-	return []string{"granted", "busy", "refused", "timeout", "cancelled", "error"}
+	return []string{"granted", "busy", "refused", "timeout", "cancelled", "closed", "error"}
 }
 
 // Ended is the end of a granted lock.

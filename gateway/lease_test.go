@@ -453,6 +453,38 @@ func TestNotObtained(t *testing.T) {
 	})
 }
 
+// TestTryIsAnsweredWithItsOutcome: however short its request may wait.
+func TestTryIsAnsweredWithItsOutcome(t *testing.T) {
+	bubble(t, func(b *bed) {
+		const try = x + `,"try":true,"heartbeatMs":60000`
+		c := b.alice()
+		slow := b.store.Hook(memstore.Before, memstore.OpTry, func(context.Context, string) error {
+			time.Sleep(50 * time.Millisecond) // the way to the database
+			return nil
+		})
+		require.Equal(t, 200, c.put("a", 0, try).status)
+		require.Equal(t, 423, c.put("b", 0, try).status, "busy here")
+		other := b.beside()
+		defer other.end()
+		require.Equal(t, 423, other.alice().put("c", 0, try).status, "busy there")
+		c.release("a")
+		slow()
+
+		mute := b.store.Hook(memstore.Before, memstore.OpTry, memstore.Hang)
+		began := time.Now()
+		r := c.put("d", 0, try)
+		require.Equal(t, 202, r.status, "nobody knows")
+		require.Equal(t, "waiting", r.lease(t).State)
+		require.Equal(t, confirmLimit, time.Since(began))
+		mute()
+		r = c.put("d", 0, try)
+		require.Equal(t, 200, r.status, "%s", r.body)
+		c.release("d")
+	}, func(_ *Config, of *fairlock.Config) {
+		of.TTL = 3 * confirmLimit // a try gives up by itself at the end of its lease
+	})
+}
+
 // TestUnconfirmedRelease: the database is out of reach. The lock is given back all the same, and the answer says what it knows.
 func TestUnconfirmedRelease(t *testing.T) {
 	bubble(t, func(b *bed) {

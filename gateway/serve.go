@@ -59,6 +59,10 @@ func (s *Server) acquired(w http.ResponseWriter, r *http.Request, who *Client) (
 	if p != nil {
 		return nil, 0, p
 	}
+	if a.try {
+		// It has no wait to cut short, and an answer that says "in line" is none to it.
+		poll = confirmLimit
+	}
 	<-l.placed // soon: it is called without a wait for anything outside this process
 	return l, poll, nil
 }
@@ -122,7 +126,7 @@ func (s *Server) heartbeat(w http.ResponseWriter, r *http.Request, who *Client) 
 	})
 }
 
-// confirmLimit bounds how long a release waits for the database.
+// confirmLimit bounds how long a release and a try wait for the database.
 const confirmLimit = 10 * time.Second
 
 // release ends a lease. The answer waits until a majority of the database has it.
