@@ -7,7 +7,15 @@ import (
 	"os"
 )
 
-func main() { os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == guardWord {
+		os.Exit(beGuard(os.Args[2:]))
+	}
+	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// guardWord is the argument that makes a fairlock the guard of another one's command. What else it needs it inherits.
+const guardWord = "__guard"
 
 // execute runs one command line and returns the exit code. What goes wrong is told here, in one place and on stderr.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {

@@ -35,14 +35,14 @@ The command gets in its environment
 When the lock is lost (MongoDB was out of reach for the lease's length, the session was
 ended by hand, or --max-hold has passed) the command's process group gets SIGTERM, and
 SIGKILL --kill-after later. Both fall into the lease, so the command is gone before
-anybody else can get the lock, unless somebody has ended the session by hand, or has
-stopped fairlock (SIGSTOP) and not the command: use the token where that matters. For
-that --ttl must be at least twice --kill-after and two seconds (below 10s: two and a
-half times --kill-after). --on-lost=kill sends SIGKILL at once; --on-lost=signal:NAME
-sends NAME in place of SIGTERM. --on-lost=ignore gives mutual exclusion up: the command
-goes on while others may hold the lock, and only a fencing token can protect what both
-use; its own exit code is then passed on. On Linux, SIGKILL also finds what the command
-has started and what has then left its process group.
+anybody else can get the lock, unless somebody has ended the session by hand: use the
+token where that matters. For that --ttl must be at least twice --kill-after and two
+seconds (below 10s: two and a half times --kill-after). --on-lost=kill sends SIGKILL at
+once; --on-lost=signal:NAME sends NAME in place of SIGTERM. --on-lost=ignore gives
+mutual exclusion up: the command goes on while others may hold the lock, and only a
+fencing token can protect what both use; its own exit code is then passed on. On Linux,
+SIGKILL also finds what the command has started and what has then left its process
+group.
 
 When somebody asks for the lock back ("request-release") nothing happens, unless --on-request
 says so: with term or signal:NAME the command's process group gets that signal, once, within
@@ -55,7 +55,8 @@ queue; while the command runs they are passed to the command's process group, an
 second INT becomes KILL. At a terminal the command is in the foreground, so that Ctrl-C
 reaches it alone; Ctrl-Z stops both, which costs the lock if it takes longer than the
 lease. What the command leaves behind in the background when it ends goes on without the
-lock. When fairlock is killed, the group is killed too.
+lock. When fairlock is killed, the group is killed too; when it is stopped (SIGSTOP) or
+hangs, its guard, a second small fairlock, kills the command as the lease ends.
 
 NAME is a mutex: one command at a time. With --shared and --exclusive it is a read/write
 lock: commands with --shared run beside each other, one with --exclusive runs alone, and

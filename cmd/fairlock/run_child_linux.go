@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttr puts the command into a group, 0 for a new one, and has the kernel kill it when fairlock dies.
+// childAttr puts the command into a group, and has the kernel kill it when fairlock dies.
 func childAttr(group int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pgid: group, Pdeathsig: syscall.SIGKILL}
 }
@@ -22,10 +22,10 @@ const orphansAdopted = true
 // kernel that Go runs on.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// offspring lists all that descend from this process, parents before their children. Children are listed by thread; adopted ones
+// offspring lists all that descend from a process, parents before their children. Children are listed by thread; adopted ones
 // are the first thread's. A kernel built without the lists has none to give.
-func offspring() (pids []int) {
-	pids = childrenOf(os.Getpid())
+func offspring(of int) (pids []int) {
+	pids = childrenOf(of)
 	for i := 0; i < len(pids); i++ {
 		pids = append(pids, childrenOf(pids[i])...)
 	}
@@ -44,4 +44,19 @@ func childrenOf(parent int) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// bootClock runs on while the machine sleeps.
+const bootClock = unix.CLOCK_BOOTTIME
+
+// self is this very program, even if a newer one has been put in its place since.
+func self() (string, error) { return "/proc/self/exe", nil }
+
+// newMemory is a file without a name or a disk.
+func newMemory() (*os.File, error) {
+	fd, err := unix.MemfdCreate("fairlock-guard", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	return os.NewFile(uintptr(fd), "fairlock-guard"), nil
 }

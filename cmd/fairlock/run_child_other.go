@@ -2,9 +2,14 @@
 
 package main
 
-import "syscall"
+import (
+	"os"
+	"syscall"
 
-// childAttr puts the command into a group, 0 for a new one.
+	"golang.org/x/sys/unix"
+)
+
+// childAttr puts the command into a group.
 func childAttr(group int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pgid: group}
 }
@@ -14,4 +19,18 @@ const orphansAdopted = false
 
 func adoptOrphans() {}
 
-func offspring() []int { return nil }
+func offspring(int) []int { return nil }
+
+// bootClock runs on while the machine sleeps.
+const bootClock = unix.CLOCK_MONOTONIC
+
+func self() (string, error) { return os.Executable() }
+
+// newMemory is a file without a name.
+func newMemory() (*os.File, error) {
+	f, err := os.CreateTemp("", "fairlock-guard")
+	if err == nil {
+		_ = os.Remove(f.Name())
+	}
+	return f, err
+}

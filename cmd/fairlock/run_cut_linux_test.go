@@ -22,7 +22,7 @@ const envCuts = "FAIRLOCK_CUTS"
 // treeSize is how many processes of testdata/cut/tree.sh note themselves.
 const treeSize = 1 + 3 + 41
 
-// TestCutOff is the promise of run: a holder is cut off from MongoDB, and of all that its command has started nothing is there any
+// TestCutOff is the promise of run: a holder is cut off from MongoDB, or stopped, and of all that its command has started nothing is there any
 // more when the command of the next one starts. That one looks for itself; no clock is compared.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestCutOff(t *testing.T) {
 	for i := range cuts {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			b := newBench(t)
-			d, n := cutOff(b, i%2 == 0)
+			d, n := cutOff(b, harm(i%3))
 			mu.Lock()
 			defer mu.Unlock()
 			took = append(took, d)
@@ -54,8 +54,17 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// cutOff is one such holder. What it is sent vanishes, or all its connections end and no new one can be made.
-func cutOff(b *bench, vanish bool) (took time.Duration, lived int) {
+// harm is what is done to a holder.
+type harm int
+
+const (
+	vanish harm = iota // what it is sent vanishes
+	hangUp             // all its connections end, and no new one can be made
+	freeze             // it is stopped, and its command is not
+)
+
+// cutOff is one such holder.
+func cutOff(b *bench, how harm) (took time.Duration, lived int) {
 	require.NoError(b, os.CopyFS(b.dir, os.DirFS("testdata/cut")))
 	network, uri := newCable(b)
 	holder := b.start("run", "--uri", uri, "--ttl", brief, "job", "--", "sh", "tree.sh", "child")
@@ -78,13 +87,19 @@ func cutOff(b *bench, vanish bool) (took time.Duration, lived int) {
 	require.False(b, b.exists("found"))
 
 	cut := time.Now()
-	if vanish {
+	switch how {
+	case vanish:
 		network.Cut()
-	} else {
+	case hangUp:
 		network.Close()
+	case freeze:
+		holder.signal(syscall.SIGSTOP)
 	}
 	next.exits(0)
 	took = time.Since(cut)
+	if how == freeze {
+		holder.signal(syscall.SIGCONT)
+	}
 	require.Empty(b, b.found("found"), "processes of a command ran beside the next holder's: %s", holder.errors())
 	holder.exits(76)
 	require.Regexp(b, cutOffSaid, holder.errors())

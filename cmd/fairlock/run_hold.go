@@ -27,7 +27,14 @@ func (r *runner) hold(lock *fairlock.Lock) (status int, err error) {
 	}
 	h.tty = openTerminal()
 	defer h.tty.close()
-	h.child, err = startChild(r.path, r.argv, r.environ(os.Environ(), lock.Token(), r.m.Session()))
+	adoptOrphans()
+	g, err := startGuard(10 * h.tick)
+	if err != nil {
+		return 0, exitf(exitInternal, "the command was not started: its guard cannot be: %w", err)
+	}
+	defer g.end()
+	defer h.keep(g.until)()
+	h.child, err = startChild(g, r.path, r.argv, r.environ(os.Environ(), lock.Token(), r.m.Session()))
 	if err != nil {
 		return 0, execError(r.argv[0], err)
 	}
@@ -54,7 +61,7 @@ func (r *runner) hold(lock *fairlock.Lock) (status int, err error) {
 // latest Margin before the server can end the lease (Config.Margin), and Margin is killAfter + slack. Trust was still there
 // at lastHeld. So SIGKILL at killAt, which is at most lastHeld + 2 ticks + killAfter, comes 8 ticks or more before anybody is
 // admitted. All instants are of the clock that counts suspension. Go's timers do not, so each tick judges by the clock too:
-// a process that has slept over its lease kills within a tick of waking up.
+// a process that has slept over its lease kills within a tick of waking up. For a process that does not run, its guard kills (keep).
 type holding struct {
 	*runner
 	lock  *fairlock.Lock
@@ -67,6 +74,46 @@ type holding struct {
 	loss     error         // why the lock was lost, once that was noticed
 	killAt   clock.Instant // set with loss
 	ints     int           // SIGINTs passed on
+}
+
+// keep moves on until when the command may run at all, while the lock is trusted, and returns what ends that. It is not part of watch, which may wait for a
+// standard error that nobody reads.
+//
+// Who is stopped moves nothing on, and the guard judges: it kills two ticks after this process would have at the latest, and six before anybody is
+// admitted.
+func (h *holding) keep(until *deadline) (stop func()) {
+	if h.action.ignore {
+		return func() {} // until never
+	}
+	grace := h.killAfter
+	if h.action.sig == syscall.SIGKILL {
+		grace = 0
+	}
+	move := func() {
+		now := sinceBoot() // before Left
+		if left := h.lock.Left(); left > 0 {
+			until.allow(now, left+grace+4*h.tick)
+		}
+	}
+	move() // before the command is there
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(h.tick)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				move()
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
 }
 
 // watch returns when the command has ended.

@@ -8,22 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKilledWithoutShell: a machine without a shell has no guard; the command itself dies all the same.
+// TestKilledWithoutShell: fairlock needs none to have all that the command has started die with it.
 func TestKilledWithoutShell(t *testing.T) {
 	b := newBench(t)
+	sh, err := exec.LookPath("sh")
+	require.NoError(t, err)
 	sleep, err := exec.LookPath("sleep")
 	require.NoError(t, err)
-	fairlock, err := exec.LookPath("fairlock")
-	require.NoError(t, err)
-	p := b.startCmd(exec.Command("fairlock", "run", "--label", "bare", "job", "--", sleep, "100"), []string{"PATH=" + b.dir})
-	require.Equal(t, fairlock, p.cmd.Path)
-	var child int
-	b.eventually(func() bool {
-		for _, pid := range childrenOf(p.cmd.Process.Pid) {
-			child = pid
-		}
-		return child != 0
-	}, "the command runs")
+	p := b.startCmd(exec.Command("fairlock", "run", "job", "--", sh, "-c", `"$0" 100 & echo $! > grandchild; exec "$0" 100`, sleep), []string{"PATH=" + b.dir})
+	grandchild := b.pid("grandchild")
 	p.signal(syscall.SIGKILL)
-	b.eventually(func() bool { return !alive(child) }, "the command is gone")
+	b.eventually(func() bool { return !alive(grandchild) }, "what the command has started is gone")
 }

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"io"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
@@ -57,22 +60,12 @@ func TestLostSession(t *testing.T) {
 }
 
 // TestLostLease is what the lease is for: fairlock is cut off from MongoDB, and everything that the command has started, deaf to
-// SIGTERM as it is, is gone before the next in line has the lock. One of the processes has left the process group, which
-// only Linux has a means against.
+// SIGTERM as it is, is gone before the next in line has the lock.
 func TestLostLease(t *testing.T) {
 	b := newBench(t)
 	network, uri := newCable(b)
-	setsid := "setsid"
-	if runtime.GOOS != "linux" {
-		setsid = ""
-	}
-	script := begin + `trap '' TERM HUP
-` + setsid + ` sh -c 'echo $$ > escaped; exec sleep 100' &
-sh -c 'echo $$ > grandchild; exec sleep 100' &
-echo $$ > child
-` + forever
-	p := b.start("run", "--uri", uri, "--ttl", brief, "job", "--", "sh", "-c", script)
-	pids := []int{b.pid("child"), b.pid("grandchild"), b.pid("escaped")}
+	p := b.start("run", "--uri", uri, "--ttl", brief, "job", "--", "sh", "-c", deaf())
+	pids := b.deafPIDs()
 	b.known("job")
 	b.queuedBehind("job", func() {
 		network.Cut()
@@ -105,20 +98,92 @@ func (b *bench) queuedBehind(name string, hurt, check func()) {
 	require.NoError(b, <-granted)
 }
 
-// TestLostWhileStopped: fairlock itself was stopped for longer than its lease. Its command, which nobody could stop then, is
-// killed at once when it goes on: there is nothing left of its time.
+// deaf is a command that hears nothing, with one that has left its process group, which only Linux has a means against.
+func deaf() string {
+	setsid := "setsid"
+	if runtime.GOOS != "linux" {
+		setsid = ""
+	}
+	return begin + `trap 'echo > told' TERM HUP
+` + setsid + ` sh -c 'trap "" TERM HUP; echo $$ > escaped; exec sleep 100' &
+sh -c 'trap "" TERM HUP; echo $$ > grandchild; exec sleep 100' &
+echo $$ > child
+` + forever
+}
+
+// deafPIDs are its processes.
+func (b *bench) deafPIDs() []int { return []int{b.pid("child"), b.pid("grandchild"), b.pid("escaped")} }
+
+// TestLostWhileStopped: fairlock itself was stopped for longer than its lease. Its guard kills what the command has started before the next in line has the lock,
+// and not while fairlock could have gone on.
 func TestLostWhileStopped(t *testing.T) {
 	b := newBench(t)
-	p := b.start("run", "--ttl", brief, "job", "--", "sh", "-c", `trap 'echo > told' TERM; `+begin+`echo $$ > child; `+forever)
-	child := b.pid("child")
+	p := b.start("run", "--ttl", brief, "job", "--", "sh", "-c", deaf())
+	pids := b.deafPIDs()
 	b.known("job")
-	b.queuedBehind("job", func() { p.signal(syscall.SIGSTOP) }, func() {})
-	require.True(t, alive(child))
+	var stopped, died time.Time
+	b.queuedBehind("job", func() {
+		p.signal(syscall.SIGSTOP)
+		stopped = time.Now()
+		b.eventually(func() bool { return !alive(pids[0]) }, "the command is gone")
+		died = time.Now()
+	}, func() {
+		for _, pid := range pids {
+			require.False(t, alive(pid), "a process of the command runs beside the next holder")
+		}
+	})
+	// Renewed a third of the lease ago at most, trusted for half of it, and the command's time is two fifths.
+	require.Greater(t, died.Sub(stopped), 3*time.Second*(15-10+12)/30)
 	p.signal(syscall.SIGCONT)
 	p.exits(76)
 	require.Contains(t, p.errors(), "killing the command")
 	require.False(t, b.exists("told"))
-	require.False(t, alive(child))
+}
+
+// TestStoppedBriefly: fairlock is stopped, and the lease is not over when it goes on.
+func TestStoppedBriefly(t *testing.T) {
+	b := newBench(t)
+	p := b.start("run", "job", "--", "sh", "-c", `echo $$ > child; while ! [ -e go ]; do sleep 0.02; done; exit 3`)
+	child := b.pid("child")
+	b.known("job")
+	p.signal(syscall.SIGSTOP)
+	b.free("another") // some time of others
+	require.True(t, alive(child))
+	p.signal(syscall.SIGCONT)
+	b.write("go")
+	p.exits(3)
+	require.Empty(t, p.errors())
+	b.free("job")
+}
+
+// TestLostWhileMute: fairlock hangs in a warning that nobody reads, and so does not end its command.
+func TestLostWhileMute(t *testing.T) {
+	b := newBench(t)
+	network, uri := newCable(b)
+	require.NoError(t, syscall.Mkfifo(b.path("full"), 0o600))
+	full, err := os.OpenFile(b.path("full"), os.O_RDWR|syscall.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	defer func() { _ = full.Close() }()
+	raw, err := full.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Write(func(fd uintptr) bool {
+		for err == nil {
+			_, err = syscall.Write(int(fd), []byte{'x'})
+		}
+		return true
+	}))
+	require.ErrorIs(t, err, syscall.EAGAIN)
+	p := b.startCmd(exec.Command("sh", "-c", `exec fairlock run --uri "$1" --ttl "$2" job -- sh -c "$3" 2>full`, "sh", uri, brief, deaf()), nil)
+	pids := b.deafPIDs()
+	b.known("job")
+	b.queuedBehind("job", network.Cut, func() {
+		for _, pid := range pids {
+			require.False(t, alive(pid), "a process of the command runs beside the next holder")
+		}
+	})
+	require.False(t, b.exists("told"), "it was stuck before it could tell")
+	go func() { _, _ = io.Copy(io.Discard, full) }()
+	p.exits(76)
 }
 
 // TestMaxHold: the command's time is limited, and what is left of it is waited for.
