@@ -19,10 +19,11 @@ func TestPipelinesAgreeWithReference(t *testing.T) {
 	t.Parallel()
 	b := newBedAt(t, sharedURI)
 	t.Cleanup(func() { _ = b.db.Drop(context.Background()) })
-	ctx := withLimit(t)
 	q := queue.Open(b.db, "fairlock.", true)
 	names := 0
 	rapid.Check(t, func(rt *rapid.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), limit) // of one sequence: how many there are is rapid's affair
+		defer cancel()
 		names++
 		name := fmt.Sprint("lock ", names)
 		kind := rapid.SampledFrom([]queue.Kind{"test", queue.KindSemaphore}).Draw(rt, "kind")
