@@ -147,6 +147,47 @@ func TestStreamsAreBounded(t *testing.T) {
 	}, func(c *Config, _ *fairlock.Config) { c.MaxWatchers = 1 })
 }
 
+// TestWatchersOfOneClientAreBounded: one client cannot keep the others from the status page.
+func TestWatchersOfOneClientAreBounded(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c, other := b.alice(), b.client(eveToken)
+		first := c.open("GET", "/v1/watch", "")
+		c.open("GET", "/v1/watch", "")
+		began := time.Now()
+		r := c.do("GET", "/v1/watch", "")
+		require.Equal(t, 429, r.status)
+		require.Equal(t, "urn:fairlock:too-many-watchers", r.problem(t).Type)
+		require.Contains(t, r.problem(t).Detail, "the client watches the gateway's status 2 times: must not do so more often")
+		require.Equal(t, "5", r.header.Get("Retry-After"))
+		require.Zero(t, time.Since(began))
+		other.open("GET", "/v1/watch", "").want("locks")
+		first.drop()
+		c.open("GET", "/v1/watch", "").want("locks")
+		require.Equal(t, 429, c.do("GET", "/v1/watch", "").status)
+	}, func(c *Config, _ *fairlock.Config) { c.MaxWatchersEach = 2 })
+}
+
+// TestWatchersOfOneClientByDefault: a client has a quarter of the streams of the status page; where all are one client it has them all.
+func TestWatchersOfOneClientByDefault(t *testing.T) {
+	t.Parallel()
+	clients := []Client{{Name: "a", Token: aliceToken}}
+	for _, c := range []struct {
+		cfg  Config
+		want int
+	}{
+		{Config{Clients: clients}, 25},
+		{Config{Clients: clients, MaxWatchers: 7}, 1},
+		{Config{Clients: clients, MaxWatchers: 1}, 1},
+		{Config{Clients: clients, MaxWatchers: 8, MaxWatchersEach: 8}, 8},
+		{Config{Anonymous: true}, 100},
+		{Config{Anonymous: true, MaxWatchersEach: 3}, 3},
+	} {
+		full, err := c.cfg.withDefaults()
+		require.NoError(t, err)
+		require.Equal(t, c.want, full.MaxWatchersEach, "%+v", c.cfg)
+	}
+}
+
 // TestConnectionsAreBounded: one more than may waits until another has ended.
 func TestConnectionsAreBounded(t *testing.T) {
 	bubble(t, func(b *bed) {
@@ -258,8 +299,10 @@ func TestConfigIsChecked(t *testing.T) {
 		{&Config{Anonymous: true, Heartbeat: time.Second}, "Config.Heartbeat is 1s: must be from 3s to 10m0s"},
 		{&Config{Anonymous: true, Heartbeat: time.Hour}, "Config.Heartbeat is 1h0m0s: must be from 3s to 10m0s"},
 		{&Config{Anonymous: true, MaxConns: -1}, "Config.MaxConns is -1: must not be negative"},
+		{&Config{Anonymous: true, MaxConnsEach: -1}, "Config.MaxConnsEach is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxLeases: -1}, "Config.MaxLeases is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxWatchers: -1}, "Config.MaxWatchers is -1: must not be negative"},
+		{&Config{Anonymous: true, MaxWatchersEach: -1}, "Config.MaxWatchersEach is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxLeasesEach: -1}, "Config.MaxLeasesEach is -1: must not be negative"},
 		{&Config{Clients: []Client{{Name: "a b", Token: aliceToken}}}, `client's name is "a b": must be 1 to 64 letters`},
 		{&Config{Clients: []Client{{Name: "a", Token: "short"}}}, `token of client is "a": must be 16 to 256 letters`},

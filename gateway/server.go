@@ -20,6 +20,7 @@ type Server struct {
 	cross   *http.CrossOriginProtection
 	feed    *feed
 	http    *http.Server
+	from    *addresses
 	began   time.Time
 	base    context.Context // parent of all that leases do; ends at the end of Close
 	baseEnd context.CancelFunc
@@ -72,6 +73,7 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 	s.base, s.baseEnd = context.WithCancel(context.Background())
 	s.keys.Store(newKeyring(full.Clients))
 	s.feed = newFeed(s)
+	s.from = newAddresses(full.MaxConnsEach)
 	s.http = &http.Server{
 		Handler: s, TLSConfig: full.TLS, ConnContext: withPeer,
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
@@ -89,7 +91,7 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 
 // Serve answers what comes on the listener, until Close. It closes the listener. It returns nil after Close.
 func (s *Server) Serve(ln net.Listener) error {
-	ln = limitConns(ln, s.cfg.MaxConns, &s.conns)
+	ln = limitConns(ln, s.cfg.MaxConns, &s.conns, s.from)
 	var err error
 	if s.cfg.TLS != nil {
 		err = s.http.ServeTLS(ln, "", "")
@@ -149,9 +151,7 @@ func (s *Server) retire(l *lease, end ending) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.live--
-	if s.liveOf[l.key.client]--; s.liveOf[l.key.client] == 0 {
-		delete(s.liveOf, l.key.client)
-	}
+	less(s.liveOf, l.key.client)
 	s.over[end]++
 	s.retired = append(s.retired, retired{l, now})
 	s.forgetLocked(now)
@@ -170,6 +170,13 @@ func (s *Server) forgetLocked(now time.Time) {
 	}
 	clear(s.retired[:n]) // for the collector
 	s.retired = s.retired[n:]
+}
+
+// less takes one from a count, and forgets a count of none.
+func less[K comparable](counts map[K]int, of K) {
+	if counts[of]--; counts[of] == 0 {
+		delete(counts, of)
+	}
 }
 
 func (s *Server) isClosed() bool {
