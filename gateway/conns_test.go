@@ -156,26 +156,27 @@ func TestRefusedConnection(t *testing.T) {
 	require.NoError(t, err)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
-	dial := func() net.Conn {
+	answered := func() net.Conn {
 		conn, err := net.Dial("tcp", ln.Addr().String())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		return conn
-	}
-	ask := func(conn net.Conn) {
-		_, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		_, err = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		require.NoError(t, err)
 		_, err = conn.Read(make([]byte, 1))
 		require.NoError(t, err)
+		return conn
 	}
-	first := dial()
-	ask(first)
-	_, err = dial().Read(make([]byte, 1))
+	first := answered()
+	second, err := net.Dial("tcp", ln.Addr().String())
+	if err == nil { // else it was reset before Dial could return it
+		defer func() { _ = second.Close() }()
+		_, err = second.Read(make([]byte, 1))
+	}
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	require.EqualValues(t, 1, s.from.refused.Load())
 	require.NoError(t, first.Close())
 	require.Eventually(t, func() bool { return s.conns.Load() == 0 }, time.Minute, time.Millisecond)
-	ask(dial())
+	answered()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(t, s.Close(ctx))

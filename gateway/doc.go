@@ -53,8 +53,8 @@
 // A connection, for a bounded time: each read and each write has a limit. A header has 5 s and a body 10 s to come. An answer has 10 s to be taken, and as
 // much before that for what is left of a body; WriteTimeout stands behind all of them, and cannot be shorter than the longest poll. A write on an
 // event stream has a quarter of the heartbeat time, and what lies between two writes has no limit, which on HTTP/2 must be said. Leases are bounded, in all and
-// for each client, and so are watchers; those that are over, streams of a lease, and requests that read queues; connections, in all and, if that
-// is set, for each address.
+// for each client, and so are watchers and requests that read queues; connections, in all and, if that is set, for each address; and so are leases that are
+// over, and streams of one.
 //
 // # Goroutines
 //

@@ -108,7 +108,40 @@ func TestReadsAreBounded(t *testing.T) {
 		for range mostReads + 1 {
 			require.Contains(t, []int{200, 502}, <-got)
 		}
-		require.Empty(t, b.s.reads)
+		require.Empty(t, b.s.reads.all)
+		require.Empty(t, b.s.reads.of)
+	}, func(c *Config, _ *fairlock.Config) { c.Anonymous, c.Clients = true, nil })
+}
+
+// TestReadsOfOneClientAreBounded: one client that asks for queues and does not take the answers cannot keep them from others.
+func TestReadsOfOneClientAreBounded(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c := b.alice()
+		for i := range 60 { // more than net/http keeps for a client that does not read
+			c.held(fmt.Sprint("a", i), fmt.Sprintf(`"name":"lock %d %s","heartbeatMs":600000`, i, strings.Repeat("x", 100)))
+		}
+		for range mostReads {
+			b.raw("GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + aliceToken + "\r\n\r\n")
+		}
+		synctest.Wait()
+		began := time.Now()
+		other := b.client(bobToken)
+		require.Equal(t, 200, other.do("GET", "/v1/locks", "").status)
+		require.Equal(t, 404, other.do("GET", "/v1/queue?name=x", "").status)
+		require.Zero(t, time.Since(began))
+		got := make(chan *reply, 2)
+		for _, path := range []string{"/v1/locks", "/v1/queue?name=x"} {
+			go func() { got <- c.do("GET", path, "") }()
+		}
+		for range cap(got) {
+			r := <-got
+			require.Equal(t, 429, r.status)
+			require.Equal(t, "urn:fairlock:too-many-reads", r.problem(t).Type)
+			require.Equal(t, "1", r.header.Get("Retry-After"))
+			require.Equal(t, readLimit, time.Since(began))
+		}
+		time.Sleep(bodyLimit + answerLimit)
+		require.Equal(t, 200, c.do("GET", "/v1/locks", "").status)
 	})
 }
 

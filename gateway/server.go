@@ -28,7 +28,7 @@ type Server struct {
 	ending  chan struct{}  // closed when Close begins
 
 	probe probe
-	reads chan struct{} // has one for each request that reads queues
+	reads *turns // of requests that read queues
 
 	waits, holds          atomic.Int64      // leases in the states; releasing is a hold
 	streams, polls, conns atomic.Int64      // that are open
@@ -65,10 +65,14 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	readsEach := mostReadsEach
+	if full.Anonymous { // all are one client
+		readsEach = mostReads
+	}
 	s := &Server{
 		cfg: full, m: m, cross: http.NewCrossOriginProtection(), began: time.Now(),
 		ending: make(chan struct{}), all: map[leaseKey]*lease{}, grants: map[grant]bool{},
-		liveOf: map[string]int{}, over: map[ending]int64{}, reads: make(chan struct{}, mostReads),
+		liveOf: map[string]int{}, over: map[ending]int64{}, reads: newTurns(mostReads, readsEach),
 	}
 	s.base, s.baseEnd = context.WithCancel(context.Background())
 	s.keys.Store(newKeyring(full.Clients))
