@@ -27,7 +27,8 @@
 //
 // The table is moves in lease.go; every transition is one call of moveLocked, under lease.mu, made by whoever decides it: what a client was told is what the
 // state was, and no reply says held after the decision to end the hold. A state on the lower line or at the right end is final. A lease that is over is kept for
-// a minute, and at most as many as may live, so that its client learns how it ended and a delayed repetition does not take the lock anew.
+// a minute, and at most as many as may live (past.go: those of the client that has most go first), so that its client learns how it ended and a
+// delayed repetition does not take the lock anew.
 //
 // # Being heard of
 //

@@ -38,7 +38,7 @@ func TestLeasesAreBounded(t *testing.T) {
 			c.release(fmt.Sprint("e", i))
 			b.s.mu.Lock()
 			require.LessOrEqual(t, len(b.s.all), 6)
-			require.LessOrEqual(t, len(b.s.retired), 3)
+			require.LessOrEqual(t, b.s.past.all.Len(), 3)
 			b.s.mu.Unlock()
 		}
 		require.Equal(t, 404, c.beat("e0").status)
@@ -72,6 +72,31 @@ func TestLeasesOfOneClientAreBounded(t *testing.T) {
 		other.release("b")
 		require.Empty(t, b.s.liveOf)
 	}, func(c *Config, _ *fairlock.Config) { c.MaxLeasesEach = 2 })
+}
+
+// TestWhatIsOverIsKeptForEach: a client that ends many leases makes the gateway forget its own, not those of another.
+func TestWhatIsOverIsKeptForEach(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c, other := b.alice(), b.client(bobToken)
+		for _, lease := range []string{"a", "b"} {
+			c.held(lease, x)
+			c.release(lease)
+		}
+		for i := range 20 {
+			other.held(fmt.Sprint("o", i), x)
+			other.release(fmt.Sprint("o", i))
+		}
+		for _, lease := range []string{"a", "b"} {
+			require.Equal(t, "released", c.look(lease).State)
+			require.Equal(t, 410, c.put(lease, 0, x).status, "what was under way for long takes nothing")
+		}
+		require.Equal(t, 404, other.beat("o18").status)
+		require.Equal(t, 410, other.beat("o19").status)
+		time.Sleep(keepOver)
+		synctest.Wait()
+		require.Equal(t, 404, c.beat("a").status)
+		require.Empty(t, b.s.all)
+	}, func(c *Config, _ *fairlock.Config) { c.MaxLeases = 3 })
 }
 
 // TestReadsAreBounded: whoever asks for queues when as many as may are being served waits for his turn, and not for ever.

@@ -34,14 +34,14 @@ type Server struct {
 	streams, polls, conns atomic.Int64      // that are open
 	answered              [600]atomic.Int64 // requests by status
 
-	mu      sync.Mutex // guards all below; taken after lease.mu
-	all     map[leaseKey]*lease
-	live    int              // of them not over
-	liveOf  map[string]int   // live by client; without those that have none
-	over    map[ending]int64 // how many ended so, since the beginning
-	grants  map[grant]bool   // of leases in all that were granted: whether they hold now
-	retired []retired        // of them over, oldest first
-	closed  bool
+	mu     sync.Mutex // guards all below; taken after lease.mu
+	all    map[leaseKey]*lease
+	live   int              // of them not over
+	liveOf map[string]int   // live by client; without those that have none
+	over   map[ending]int64 // how many ended so, since the beginning
+	grants map[grant]bool   // of leases in all that were granted: whether they hold now
+	past   *past            // of them over
+	closed bool
 }
 
 // grant is a place that was admitted.
@@ -49,15 +49,6 @@ type grant struct {
 	name  string
 	token int64
 }
-
-// retired is a lease that is over, and since when.
-type retired struct {
-	lease *lease
-	at    time.Time
-}
-
-// keepOver is how long a lease that is over is kept.
-const keepOver = time.Minute
 
 // New returns a gateway to the manager's locks. The manager stays the caller's, who closes it after the gateway.
 func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
@@ -77,6 +68,7 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 	s.base, s.baseEnd = context.WithCancel(context.Background())
 	s.keys.Store(newKeyring(full.Clients))
 	s.feed = newFeed(s)
+	s.past = newPast(full.MaxLeases)
 	s.from = newAddresses(full.MaxConnsEach)
 	s.http = &http.Server{
 		Handler: s, TLSConfig: full.TLS, ConnContext: withPeer,
@@ -157,23 +149,23 @@ func (s *Server) retire(l *lease, end ending) {
 	s.live--
 	less(s.liveOf, l.key.client)
 	s.over[end]++
-	s.retired = append(s.retired, retired{l, now})
 	s.forgetLocked(now)
+	if one := s.past.add(l, now); one != nil {
+		s.dropLocked(one)
+	}
 }
 
-// forgetLocked drops leases that have been over for long, or are too many. The caller holds mu.
+// forgetLocked drops leases that have been over for long. The caller holds mu.
 func (s *Server) forgetLocked(now time.Time) {
-	n := 0
-	for _, r := range s.retired {
-		if len(s.retired)-n <= s.cfg.MaxLeases && now.Sub(r.at) < keepOver {
-			break
-		}
-		delete(s.all, r.lease.key)
-		delete(s.grants, grant{r.lease.ask.name, r.lease.token}) // of one that was never granted: nothing
-		n++
+	for l := s.past.old(now); l != nil; l = s.past.old(now) {
+		s.dropLocked(l)
 	}
-	clear(s.retired[:n]) // for the collector
-	s.retired = s.retired[n:]
+}
+
+// dropLocked forgets a lease that is over. The caller holds mu.
+func (s *Server) dropLocked(l *lease) {
+	delete(s.all, l.key)
+	delete(s.grants, grant{l.ask.name, l.token}) // of one that was never granted: nothing
 }
 
 // less takes one from a count, and forgets a count of none.
