@@ -30,6 +30,10 @@ type Config struct {
 	// MaxConns bounds the connections that Serve has at one time; more of them wait to be accepted. Defaults to 20,000.
 	MaxConns int
 
+	// MaxConnsEach bounds the connections of one IP address, of IPv6 of one /64, on all listeners; one more is closed as it is accepted. The address is
+	// what RemoteAddr of a connection says in Accept: behind a proxy the proxy's. What has none is not counted. Defaults to 0, no limit but MaxConns.
+	MaxConnsEach int
+
 	// MaxLeases bounds how many leases wait or hold at one time; one more is refused with 503. Defaults to 10,000.
 	MaxLeases int
 
@@ -37,8 +41,12 @@ type Config struct {
 	// Defaults to 0, no limit but MaxLeases.
 	MaxLeasesEach int
 
-	// MaxWatchers bounds the streams of the status page. Defaults to 100.
+	// MaxWatchers bounds the streams of the status page; one more is refused with 503. Defaults to 100.
 	MaxWatchers int
+
+	// MaxWatchersEach bounds how many of them one client has; one more is refused with 429. Whoever is let in by Anonymous is one client. Defaults to a
+	// quarter of MaxWatchers, but one at least; with Anonymous to MaxWatchers.
+	MaxWatchersEach int
 
 	// Metrics are those of the manager, for /metrics. nil: there are only the gateway's own.
 	Metrics *Metrics
@@ -68,6 +76,11 @@ func (c *Config) withDefaults() (Config, error) {
 	def(&cfg.MaxConns, 20_000)
 	def(&cfg.MaxLeases, 10_000)
 	def(&cfg.MaxWatchers, 100)
+	if cfg.Anonymous {
+		def(&cfg.MaxWatchersEach, cfg.MaxWatchers)
+	} else {
+		def(&cfg.MaxWatchersEach, max(cfg.MaxWatchers/4, 1))
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -76,12 +89,16 @@ func (c *Config) withDefaults() (Config, error) {
 		return cfg, invalid("Config.Heartbeat", cfg.Heartbeat, fmt.Sprintf("must be from %v to %v", minHeartbeat, maxHeartbeat))
 	case cfg.MaxConns < 0:
 		return cfg, invalid("Config.MaxConns", cfg.MaxConns, "must not be negative")
+	case cfg.MaxConnsEach < 0:
+		return cfg, invalid("Config.MaxConnsEach", cfg.MaxConnsEach, "must not be negative")
 	case cfg.MaxLeases < 0:
 		return cfg, invalid("Config.MaxLeases", cfg.MaxLeases, "must not be negative")
 	case cfg.MaxLeasesEach < 0:
 		return cfg, invalid("Config.MaxLeasesEach", cfg.MaxLeasesEach, "must not be negative")
 	case cfg.MaxWatchers < 0:
 		return cfg, invalid("Config.MaxWatchers", cfg.MaxWatchers, "must not be negative")
+	case cfg.MaxWatchersEach < 0:
+		return cfg, invalid("Config.MaxWatchersEach", cfg.MaxWatchersEach, "must not be negative")
 	}
 	return cfg, cfg.checkClients()
 }

@@ -27,7 +27,8 @@
 //
 // The table is moves in lease.go; every transition is one call of moveLocked, under lease.mu, made by whoever decides it: what a client was told is what the
 // state was, and no reply says held after the decision to end the hold. A state on the lower line or at the right end is final. A lease that is over is kept for
-// a minute, and at most as many as may live, so that its client learns how it ended and a delayed repetition does not take the lock anew.
+// a minute, and at most as many as may live (past.go: those of the client that has most go first), so that its client learns how it ended and a
+// delayed repetition does not take the lock anew.
 //
 // # Being heard of
 //
@@ -53,7 +54,8 @@
 // A connection, for a bounded time: each read and each write has a limit. A header has 5 s and a body 10 s to come. An answer has 10 s to be taken, and as
 // much before that for what is left of a body; WriteTimeout stands behind all of them, and cannot be shorter than the longest poll. A write on an
 // event stream has a quarter of the heartbeat time, and what lies between two writes has no limit, which on HTTP/2 must be said. Leases are bounded, in all and
-// for each client, and so are those that are over, connections, streams of a lease, watchers, and requests that read queues.
+// for each client, and so are watchers and requests that read queues; connections, in all and, if that is set, for each address; and so are leases that are
+// over, and streams of one.
 //
 // # Goroutines
 //

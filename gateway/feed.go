@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -26,17 +27,23 @@ type feed struct {
 
 	mu       sync.Mutex // guards all below
 	watchers map[*watcher]struct{}
-	last     []byte // newest, for those who join
+	of       map[string]int // watchers by client
+	last     []byte         // newest, for those who join
 	stop     context.CancelFunc
 	closed   bool
 }
 
 // watcher is one status page. next has the newest snapshot that it has not taken yet: a slow page skips some.
-type watcher struct{ next chan []byte }
+type watcher struct {
+	client string // its name
+	next   chan []byte
+}
 
-func newFeed(s *Server) *feed { return &feed{s: s, watchers: map[*watcher]struct{}{}} }
+func newFeed(s *Server) *feed {
+	return &feed{s: s, watchers: map[*watcher]struct{}{}, of: map[string]int{}}
+}
 
-func (f *feed) join() (*watcher, *problem) {
+func (f *feed) join(client string) (*watcher, *problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -46,8 +53,12 @@ func (f *feed) join() (*watcher, *problem) {
 		p := refusal(http.StatusServiceUnavailable, "full", "the gateway's status is watched by as many as may")
 		p.retry = 5 * time.Second
 		return nil, p
+	case f.of[client] >= f.s.cfg.MaxWatchersEach:
+		p := refusal(http.StatusTooManyRequests, "too-many-watchers", fmt.Sprintf("the client watches the gateway's status %d times: must not do so more often", f.s.cfg.MaxWatchersEach))
+		p.retry = 5 * time.Second
+		return nil, p
 	}
-	w := &watcher{next: make(chan []byte, 1)}
+	w := &watcher{client: client, next: make(chan []byte, 1)}
 	if len(f.watchers) == 0 {
 		ctx, cancel := context.WithCancel(f.s.base)
 		f.stop, f.last = cancel, nil
@@ -56,6 +67,7 @@ func (f *feed) join() (*watcher, *problem) {
 		w.next <- f.last
 	}
 	f.watchers[w] = struct{}{}
+	f.of[client]++
 	return w, nil
 }
 
@@ -69,6 +81,7 @@ func (f *feed) leave(w *watcher) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.watchers, w)
+	less(f.of, w.client)
 	if len(f.watchers) == 0 {
 		f.stop()
 	}

@@ -346,13 +346,26 @@ func TestEveryAnswer(t *testing.T) {
 		c.do("GET", "/v1/queue?name=x", "")
 		c.do("GET", "/readyz", "")
 		refuse()
-		for range mostReads {
-			b.s.reads <- struct{}{}
+		c.open("GET", "/v1/watch", "")
+		c.do("GET", "/v1/watch", "") // 429
+		var ends []func()
+		take := func(n int, client string) {
+			for range n {
+				end, p := b.s.reads.take(b.s.base, client)
+				require.Nil(t, p)
+				ends = append(ends, end)
+			}
 		}
-		c.do("GET", "/v1/locks", "")
-		c.do("GET", "/v1/queue?name=x", "")
-		for range mostReads {
-			<-b.s.reads
+		take(mostReadsEach, "alice")
+		c.do("GET", "/v1/locks", "")        // 429
+		c.do("GET", "/v1/queue?name=x", "") // 429
+		for i := range mostReads/mostReadsEach - 1 {
+			take(mostReadsEach, fmt.Sprint(i))
+		}
+		b.client(bobToken).do("GET", "/v1/locks", "")        // 503
+		b.client(bobToken).do("GET", "/v1/queue?name=x", "") // 503
+		for _, end := range ends {
+			end()
 		}
 		hang := b.store.Hook(memstore.Before, memstore.OpSettle, memstore.Hang)
 		closed := make(chan struct{})
@@ -366,7 +379,7 @@ func TestEveryAnswer(t *testing.T) {
 		c.put("c", 0, x)
 		hang()
 		<-closed
-	})
+	}, func(c *Config, _ *fairlock.Config) { c.MaxWatchersEach = 1 })
 	require.Empty(t, unseen())
 }
 

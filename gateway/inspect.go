@@ -74,51 +74,10 @@ func viewOfPlaces(places []fairlock.Place) []placeView {
 	return views
 }
 
-// mostReads bounds the requests for queues that are being served at one time: each has the whole list in memory until its client has taken it.
-const mostReads = 32
-
-// readLimit bounds the wait for a turn to read queues, and then the reading.
-const readLimit = 10 * time.Second
-
-// reading answers a request with what f reads of queues, when it is its turn. p is why it is refused before.
-func (s *Server) reading(w http.ResponseWriter, r *http.Request, p *problem, f func(context.Context) (any, error)) {
-	if p == nil {
-		p = s.turn(r.Context())
-	}
-	if p != nil {
-		p.write(w)
-		return
-	}
-	defer func() { <-s.reads }()
-	ctx, cancel := context.WithTimeout(r.Context(), readLimit)
-	defer cancel()
-	view, err := f(ctx)
-	if err != nil {
-		ofError(err).write(w)
-		return
-	}
-	writeJSON(w, http.StatusOK, "application/json", view)
-}
-
-// turn waits for a place among those who read queues, which is given back by taking it out of s.reads.
-func (s *Server) turn(ctx context.Context) *problem {
-	limit := time.NewTimer(readLimit)
-	defer limit.Stop()
-	select {
-	case s.reads <- struct{}{}:
-		return nil
-	case <-limit.C:
-	case <-ctx.Done():
-	}
-	p := refusal(http.StatusServiceUnavailable, "full", "the gateway shows queues to as many as it may at one time")
-	p.retry = time.Second
-	return p
-}
-
 // locks lists all locks.
-func (s *Server) locks(w http.ResponseWriter, r *http.Request, _ *Client) {
+func (s *Server) locks(w http.ResponseWriter, r *http.Request, who *Client) {
 	p := bare(w, r)
-	s.reading(w, r, p, func(ctx context.Context) (any, error) {
+	s.reading(w, r, who, p, func(ctx context.Context) (any, error) {
 		all, err := s.m.List(ctx)
 		if err != nil {
 			return nil, err
@@ -132,7 +91,7 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request, _ *Client) {
 }
 
 // queue shows one lock. Its name is in the query, where every name can stand: in a path, a.b and ../x would not.
-func (s *Server) queue(w http.ResponseWriter, r *http.Request, _ *Client) {
+func (s *Server) queue(w http.ResponseWriter, r *http.Request, who *Client) {
 	q, p := query(r, "name")
 	if p == nil && !q.Has("name") {
 		p = badRequest("query parameter name is missing: must be the name of a lock")
@@ -140,7 +99,7 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request, _ *Client) {
 	if p == nil {
 		p = noBody(w, r)
 	}
-	s.reading(w, r, p, func(ctx context.Context) (any, error) { return s.inspect(ctx, q.Get("name")) })
+	s.reading(w, r, who, p, func(ctx context.Context) (any, error) { return s.inspect(ctx, q.Get("name")) })
 }
 
 // inspect reads one lock. Between clients of one gateway a lock is passed on without a write, and the database shows it up to a second later: what

@@ -38,7 +38,7 @@ func TestLeasesAreBounded(t *testing.T) {
 			c.release(fmt.Sprint("e", i))
 			b.s.mu.Lock()
 			require.LessOrEqual(t, len(b.s.all), 6)
-			require.LessOrEqual(t, len(b.s.retired), 3)
+			require.LessOrEqual(t, b.s.past.all.Len(), 3)
 			b.s.mu.Unlock()
 		}
 		require.Equal(t, 404, c.beat("e0").status)
@@ -72,6 +72,31 @@ func TestLeasesOfOneClientAreBounded(t *testing.T) {
 		other.release("b")
 		require.Empty(t, b.s.liveOf)
 	}, func(c *Config, _ *fairlock.Config) { c.MaxLeasesEach = 2 })
+}
+
+// TestWhatIsOverIsKeptForEach: a client that ends many leases makes the gateway forget its own, not those of another.
+func TestWhatIsOverIsKeptForEach(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c, other := b.alice(), b.client(bobToken)
+		for _, lease := range []string{"a", "b"} {
+			c.held(lease, x)
+			c.release(lease)
+		}
+		for i := range 20 {
+			other.held(fmt.Sprint("o", i), x)
+			other.release(fmt.Sprint("o", i))
+		}
+		for _, lease := range []string{"a", "b"} {
+			require.Equal(t, "released", c.look(lease).State)
+			require.Equal(t, 410, c.put(lease, 0, x).status, "what was under way for long takes nothing")
+		}
+		require.Equal(t, 404, other.beat("o18").status)
+		require.Equal(t, 410, other.beat("o19").status)
+		time.Sleep(keepOver)
+		synctest.Wait()
+		require.Equal(t, 404, c.beat("a").status)
+		require.Empty(t, b.s.all)
+	}, func(c *Config, _ *fairlock.Config) { c.MaxLeases = 3 })
 }
 
 // TestReadsAreBounded: whoever asks for queues when as many as may are being served waits for his turn, and not for ever.
@@ -108,7 +133,40 @@ func TestReadsAreBounded(t *testing.T) {
 		for range mostReads + 1 {
 			require.Contains(t, []int{200, 502}, <-got)
 		}
-		require.Empty(t, b.s.reads)
+		require.Empty(t, b.s.reads.all)
+		require.Empty(t, b.s.reads.of)
+	}, func(c *Config, _ *fairlock.Config) { c.Anonymous, c.Clients = true, nil })
+}
+
+// TestReadsOfOneClientAreBounded: one client that asks for queues and does not take the answers cannot keep them from others.
+func TestReadsOfOneClientAreBounded(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c := b.alice()
+		for i := range 60 { // more than net/http keeps for a client that does not read
+			c.held(fmt.Sprint("a", i), fmt.Sprintf(`"name":"lock %d %s","heartbeatMs":600000`, i, strings.Repeat("x", 100)))
+		}
+		for range mostReads {
+			b.raw("GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + aliceToken + "\r\n\r\n")
+		}
+		synctest.Wait()
+		began := time.Now()
+		other := b.client(bobToken)
+		require.Equal(t, 200, other.do("GET", "/v1/locks", "").status)
+		require.Equal(t, 404, other.do("GET", "/v1/queue?name=x", "").status)
+		require.Zero(t, time.Since(began))
+		got := make(chan *reply, 2)
+		for _, path := range []string{"/v1/locks", "/v1/queue?name=x"} {
+			go func() { got <- c.do("GET", path, "") }()
+		}
+		for range cap(got) {
+			r := <-got
+			require.Equal(t, 429, r.status)
+			require.Equal(t, "urn:fairlock:too-many-reads", r.problem(t).Type)
+			require.Equal(t, "1", r.header.Get("Retry-After"))
+			require.Equal(t, readLimit, time.Since(began))
+		}
+		time.Sleep(bodyLimit + answerLimit)
+		require.Equal(t, 200, c.do("GET", "/v1/locks", "").status)
 	})
 }
 
@@ -145,6 +203,47 @@ func TestStreamsAreBounded(t *testing.T) {
 		one.drop()
 		c.open("GET", "/v1/watch", "")
 	}, func(c *Config, _ *fairlock.Config) { c.MaxWatchers = 1 })
+}
+
+// TestWatchersOfOneClientAreBounded: one client cannot keep the others from the status page.
+func TestWatchersOfOneClientAreBounded(t *testing.T) {
+	bubble(t, func(b *bed) {
+		c, other := b.alice(), b.client(eveToken)
+		first := c.open("GET", "/v1/watch", "")
+		c.open("GET", "/v1/watch", "")
+		began := time.Now()
+		r := c.do("GET", "/v1/watch", "")
+		require.Equal(t, 429, r.status)
+		require.Equal(t, "urn:fairlock:too-many-watchers", r.problem(t).Type)
+		require.Contains(t, r.problem(t).Detail, "the client watches the gateway's status 2 times: must not do so more often")
+		require.Equal(t, "5", r.header.Get("Retry-After"))
+		require.Zero(t, time.Since(began))
+		other.open("GET", "/v1/watch", "").want("locks")
+		first.drop()
+		c.open("GET", "/v1/watch", "").want("locks")
+		require.Equal(t, 429, c.do("GET", "/v1/watch", "").status)
+	}, func(c *Config, _ *fairlock.Config) { c.MaxWatchersEach = 2 })
+}
+
+// TestWatchersOfOneClientByDefault: a client has a quarter of the streams of the status page; where all are one client it has them all.
+func TestWatchersOfOneClientByDefault(t *testing.T) {
+	t.Parallel()
+	clients := []Client{{Name: "a", Token: aliceToken}}
+	for _, c := range []struct {
+		cfg  Config
+		want int
+	}{
+		{Config{Clients: clients}, 25},
+		{Config{Clients: clients, MaxWatchers: 7}, 1},
+		{Config{Clients: clients, MaxWatchers: 1}, 1},
+		{Config{Clients: clients, MaxWatchers: 8, MaxWatchersEach: 8}, 8},
+		{Config{Anonymous: true}, 100},
+		{Config{Anonymous: true, MaxWatchersEach: 3}, 3},
+	} {
+		full, err := c.cfg.withDefaults()
+		require.NoError(t, err)
+		require.Equal(t, c.want, full.MaxWatchersEach, "%+v", c.cfg)
+	}
 }
 
 // TestConnectionsAreBounded: one more than may waits until another has ended.
@@ -258,8 +357,10 @@ func TestConfigIsChecked(t *testing.T) {
 		{&Config{Anonymous: true, Heartbeat: time.Second}, "Config.Heartbeat is 1s: must be from 3s to 10m0s"},
 		{&Config{Anonymous: true, Heartbeat: time.Hour}, "Config.Heartbeat is 1h0m0s: must be from 3s to 10m0s"},
 		{&Config{Anonymous: true, MaxConns: -1}, "Config.MaxConns is -1: must not be negative"},
+		{&Config{Anonymous: true, MaxConnsEach: -1}, "Config.MaxConnsEach is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxLeases: -1}, "Config.MaxLeases is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxWatchers: -1}, "Config.MaxWatchers is -1: must not be negative"},
+		{&Config{Anonymous: true, MaxWatchersEach: -1}, "Config.MaxWatchersEach is -1: must not be negative"},
 		{&Config{Anonymous: true, MaxLeasesEach: -1}, "Config.MaxLeasesEach is -1: must not be negative"},
 		{&Config{Clients: []Client{{Name: "a b", Token: aliceToken}}}, `client's name is "a b": must be 1 to 64 letters`},
 		{&Config{Clients: []Client{{Name: "a", Token: "short"}}}, `token of client is "a": must be 16 to 256 letters`},

@@ -128,6 +128,10 @@ func (b *bed) end() {
 		require.Zero(b.t, b.s.holds.Load())
 		require.Zero(b.t, b.s.live)
 		require.Empty(b.t, b.s.liveOf)
+		require.Empty(b.t, b.s.feed.of)
+		require.Empty(b.t, b.s.reads.all)
+		require.Empty(b.t, b.s.reads.of)
+		require.Empty(b.t, b.s.from.open)
 		for end := range b.s.over {
 			require.Contains(b.t, endings(), end)
 		}

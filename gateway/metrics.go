@@ -132,6 +132,8 @@ func (s *Server) gauges(e *exposition) {
 	e.gauge("fairlock_gateway_polls", "Requests that wait for a lock.", s.polls.Load())
 	e.gauge("fairlock_gateway_watchers", "Streams of the status page.", s.feed.watching())
 	e.gauge("fairlock_gateway_connections", "Connections that are open.", s.conns.Load())
+	e.family("fairlock_gateway_connections_refused_total", "counter", "Connections that were closed at once, as their address had as many as it may.")
+	e.sample("fairlock_gateway_connections_refused_total", strconv.FormatInt(s.from.refused.Load(), 10))
 	e.family("fairlock_gateway_leases_over_total", "counter", "Leases that are over, by the state in which they ended and why.")
 	for _, end := range endings() {
 		e.sample("fairlock_gateway_leases_over_total", strconv.FormatInt(over[end], 10), "reason", string(end.reason), "state", end.state.String())

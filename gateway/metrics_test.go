@@ -56,6 +56,7 @@ func TestMetrics(t *testing.T) {
 			require.Equal(t, want, got[name], name)
 		}
 		require.NotEqual(t, "0", got["fairlock_gateway_connections"])
+		require.Equal(t, "0", got["fairlock_gateway_connections_refused_total"])
 
 		require.Equal(t, 202, (<-polled).status)
 		time.Sleep(testHeartbeat + time.Second)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -49,58 +48,6 @@ func notice(ctx context.Context, d time.Duration) {
 		setUserTimeout(p.conn, d)
 	}
 }
-
-// limited is a listener with a bound on its connections.
-type limited struct {
-	net.Listener
-	slots  chan struct{}
-	open   *atomic.Int64
-	closed chan struct{}
-	once   sync.Once
-}
-
-// limitConns bounds the connections of a listener, and counts them in open.
-func limitConns(ln net.Listener, n int, open *atomic.Int64) net.Listener {
-	return &limited{Listener: ln, slots: make(chan struct{}, n), open: open, closed: make(chan struct{})}
-}
-
-// Accept waits for a free slot first: what is not accepted waits in the system's queue, and is refused by the system when that is full.
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	l.open.Add(1)
-	return &slotted{Conn: c, free: sync.OnceFunc(func() {
-		l.open.Add(-1)
-		<-l.slots
-	})}, nil
-}
-
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// slotted is a connection that has a slot.
-type slotted struct {
-	net.Conn
-	free func()
-}
-
-func (c *slotted) Close() error {
-	defer c.free()
-	return c.Conn.Close()
-}
-
-// NetConn is the connection beneath, as of tls.Conn.
-func (c *slotted) NetConn() net.Conn { return c.Conn }
 
 // quietLog passes on what net/http says of connections. It says much of what clients do, which is no trouble of the gateway's.
 func quietLog(l *slog.Logger) *log.Logger { return log.New(httpLog{l}, "", 0) }

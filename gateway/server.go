@@ -20,6 +20,7 @@ type Server struct {
 	cross   *http.CrossOriginProtection
 	feed    *feed
 	http    *http.Server
+	from    *addresses
 	began   time.Time
 	base    context.Context // parent of all that leases do; ends at the end of Close
 	baseEnd context.CancelFunc
@@ -27,20 +28,20 @@ type Server struct {
 	ending  chan struct{}  // closed when Close begins
 
 	probe probe
-	reads chan struct{} // has one for each request that reads queues
+	reads *turns // of requests that read queues
 
 	waits, holds          atomic.Int64      // leases in the states; releasing is a hold
 	streams, polls, conns atomic.Int64      // that are open
 	answered              [600]atomic.Int64 // requests by status
 
-	mu      sync.Mutex // guards all below; taken after lease.mu
-	all     map[leaseKey]*lease
-	live    int              // of them not over
-	liveOf  map[string]int   // live by client; without those that have none
-	over    map[ending]int64 // how many ended so, since the beginning
-	grants  map[grant]bool   // of leases in all that were granted: whether they hold now
-	retired []retired        // of them over, oldest first
-	closed  bool
+	mu     sync.Mutex // guards all below; taken after lease.mu
+	all    map[leaseKey]*lease
+	live   int              // of them not over
+	liveOf map[string]int   // live by client; without those that have none
+	over   map[ending]int64 // how many ended so, since the beginning
+	grants map[grant]bool   // of leases in all that were granted: whether they hold now
+	past   *past            // of them over
+	closed bool
 }
 
 // grant is a place that was admitted.
@@ -49,29 +50,26 @@ type grant struct {
 	token int64
 }
 
-// retired is a lease that is over, and since when.
-type retired struct {
-	lease *lease
-	at    time.Time
-}
-
-// keepOver is how long a lease that is over is kept.
-const keepOver = time.Minute
-
 // New returns a gateway to the manager's locks. The manager stays the caller's, who closes it after the gateway.
 func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 	full, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	readsEach := mostReadsEach
+	if full.Anonymous { // all are one client
+		readsEach = mostReads
+	}
 	s := &Server{
 		cfg: full, m: m, cross: http.NewCrossOriginProtection(), began: time.Now(),
 		ending: make(chan struct{}), all: map[leaseKey]*lease{}, grants: map[grant]bool{},
-		liveOf: map[string]int{}, over: map[ending]int64{}, reads: make(chan struct{}, mostReads),
+		liveOf: map[string]int{}, over: map[ending]int64{}, reads: newTurns(mostReads, readsEach),
 	}
 	s.base, s.baseEnd = context.WithCancel(context.Background())
 	s.keys.Store(newKeyring(full.Clients))
 	s.feed = newFeed(s)
+	s.past = newPast(full.MaxLeases)
+	s.from = newAddresses(full.MaxConnsEach)
 	s.http = &http.Server{
 		Handler: s, TLSConfig: full.TLS, ConnContext: withPeer,
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
@@ -89,7 +87,7 @@ func New(m *fairlock.Manager, cfg *Config) (*Server, error) {
 
 // Serve answers what comes on the listener, until Close. It closes the listener. It returns nil after Close.
 func (s *Server) Serve(ln net.Listener) error {
-	ln = limitConns(ln, s.cfg.MaxConns, &s.conns)
+	ln = limitConns(ln, s.cfg.MaxConns, &s.conns, s.from)
 	var err error
 	if s.cfg.TLS != nil {
 		err = s.http.ServeTLS(ln, "", "")
@@ -149,27 +147,32 @@ func (s *Server) retire(l *lease, end ending) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.live--
-	if s.liveOf[l.key.client]--; s.liveOf[l.key.client] == 0 {
-		delete(s.liveOf, l.key.client)
-	}
+	less(s.liveOf, l.key.client)
 	s.over[end]++
-	s.retired = append(s.retired, retired{l, now})
 	s.forgetLocked(now)
+	if one := s.past.add(l, now); one != nil {
+		s.dropLocked(one)
+	}
 }
 
-// forgetLocked drops leases that have been over for long, or are too many. The caller holds mu.
+// forgetLocked drops leases that have been over for long. The caller holds mu.
 func (s *Server) forgetLocked(now time.Time) {
-	n := 0
-	for _, r := range s.retired {
-		if len(s.retired)-n <= s.cfg.MaxLeases && now.Sub(r.at) < keepOver {
-			break
-		}
-		delete(s.all, r.lease.key)
-		delete(s.grants, grant{r.lease.ask.name, r.lease.token}) // of one that was never granted: nothing
-		n++
+	for l := s.past.old(now); l != nil; l = s.past.old(now) {
+		s.dropLocked(l)
 	}
-	clear(s.retired[:n]) // for the collector
-	s.retired = s.retired[n:]
+}
+
+// dropLocked forgets a lease that is over. The caller holds mu.
+func (s *Server) dropLocked(l *lease) {
+	delete(s.all, l.key)
+	delete(s.grants, grant{l.ask.name, l.token}) // of one that was never granted: nothing
+}
+
+// less takes one from a count, and forgets a count of none.
+func less[K comparable](counts map[K]int, of K) {
+	if counts[of]--; counts[of] == 0 {
+		delete(counts, of)
+	}
 }
 
 func (s *Server) isClosed() bool {

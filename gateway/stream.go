@@ -170,7 +170,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, who *Client) {
 	p := bare(w, r)
 	var sub *watcher
 	if p == nil {
-		sub, p = s.feed.join()
+		sub, p = s.feed.join(who.Name)
 	}
 	if p != nil {
 		p.write(w)

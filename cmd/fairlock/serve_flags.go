@@ -16,10 +16,12 @@ import (
 
 // serveFlags is what the command line of serve says, checked.
 type serveFlags struct {
-	listen, tokenFile, tlsCert, tlsKey                          string
-	noAuth                                                      bool
-	ttl, heartbeat                                              time.Duration
-	maxLeases, maxLeasesEach, maxWaiters, maxConns, maxWatchers int
+	listen, tokenFile, tlsCert, tlsKey   string
+	noAuth                               bool
+	ttl, heartbeat                       time.Duration
+	maxLeases, maxLeasesEach, maxWaiters int
+	maxConns, maxConnsEach               int
+	maxWatchers, maxWatchersEach         int
 
 	exposed bool      // others than this machine can connect
 	shared  bool      // others than its owner can read the token file
@@ -39,8 +41,10 @@ func (f *serveFlags) define(cmd *cobra.Command) {
 	fl.IntVar(&f.maxLeasesEach, "max-leases-each", 0, "how many of them one client of the token file may have (default no limit)")
 	fl.IntVar(&f.maxWaiters, "max-waiters", 0, "how many may wait for one lock, those of others included (default no limit)")
 	fl.IntVar(&f.maxConns, "max-conns", 20_000, "how many may be connected at one time")
+	fl.IntVar(&f.maxConnsEach, "max-conns-each", 0, "how many of them one IP address (IPv6: its /64) may have (default no limit)")
 	fl.IntVar(&f.maxWatchers, "max-watchers", 100, "how many may have the status page open at one time")
-	for _, name := range []string{"max-leases-each", "max-waiters"} {
+	fl.IntVar(&f.maxWatchersEach, "max-watchers-each", 0, "how many of them one client of the token file may have (default a quarter)")
+	for _, name := range []string{"max-leases-each", "max-waiters", "max-conns-each", "max-watchers-each"} {
 		fl.Lookup(name).DefValue = "0" // which is not shown: the default is said above
 	}
 }
@@ -68,8 +72,14 @@ func (f *serveFlags) check(cmd *cobra.Command) (*gateway.Config, error) {
 		return bad("--max-waiters is %d: must not be negative", f.maxWaiters)
 	case f.maxConns < 1:
 		return bad("--max-conns is %d: must be positive", f.maxConns)
+	case f.maxConnsEach < 0:
+		return bad("--max-conns-each is %d: must not be negative", f.maxConnsEach)
 	case f.maxWatchers < 1:
 		return bad("--max-watchers is %d: must be positive", f.maxWatchers)
+	case f.maxWatchersEach < 1 && cmd.Flags().Changed("max-watchers-each"): // 0 would not be what it is to the others
+		return bad("--max-watchers-each is %d: must be positive", f.maxWatchersEach)
+	case f.maxWatchersEach > 0 && f.tokenFile == "":
+		return bad("--max-watchers-each is %d: must not be set without --token-file, since all are one client then", f.maxWatchersEach)
 	case (f.tlsCert == "") != (f.tlsKey == ""):
 		return bad("--tls-cert is %q and --tls-key is %q: must both be set, or neither", f.tlsCert, f.tlsKey)
 	case f.noAuth && f.tokenFile != "":
@@ -79,7 +89,8 @@ func (f *serveFlags) check(cmd *cobra.Command) (*gateway.Config, error) {
 	}
 	cfg := &gateway.Config{
 		Heartbeat: f.heartbeat, Logger: sharedOf(cmd).logger(),
-		MaxConns: f.maxConns, MaxLeases: f.maxLeases, MaxLeasesEach: f.maxLeasesEach, MaxWatchers: f.maxWatchers,
+		MaxLeases: f.maxLeases, MaxLeasesEach: f.maxLeasesEach,
+		MaxConns: f.maxConns, MaxConnsEach: f.maxConnsEach, MaxWatchers: f.maxWatchers, MaxWatchersEach: f.maxWatchersEach,
 		Metrics: gateway.NewMetrics(),
 		// A page in a browser of this machine can connect too, under a name of its own that leads here.
 		Anonymous: f.tokenFile == "", LocalOnly: f.tokenFile == "" && !f.noAuth,

@@ -305,6 +305,45 @@ func TestServeReadsTokensAgain(t *testing.T) {
 	p.exits(0)
 }
 
+// TestServeLimits: what is said on the command line of one client and of one address is what they get.
+func TestServeLimits(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, os.WriteFile(b.path("tokens"), []byte("alice 0123456789abcdef\n"), 0o600))
+	p, url := startServe(b, "--token-file", "tokens", "--max-watchers-each", "1", "--max-leases-each", "1", "--max-conns-each", "2")
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+	t.Cleanup(client.CloseIdleConnections)
+	auth := []string{"Authorization", "Bearer 0123456789abcdef"}
+	req, err := http.NewRequestWithContext(b.ctx(), "GET", url+"/v1/watch", nil)
+	require.NoError(t, err)
+	req.Header.Set(auth[0], auth[1])
+	tr := &http.Transport{}
+	t.Cleanup(tr.CloseIdleConnections)
+	watch, err := tr.RoundTrip(req)
+	require.NoError(t, err)
+	defer func() { _ = watch.Body.Close() }()
+	require.Equal(t, 200, watch.StatusCode)
+
+	status, v := ask(b, client, "GET", url+"/v1/watch", "", auth...)
+	require.Equal(t, 429, status)
+	require.Equal(t, "urn:fairlock:too-many-watchers", v["type"])
+	status, _ = ask(b, client, "PUT", url+"/v1/leases/lease-00", `{"name":"job"}`, auth...)
+	require.Equal(t, 200, status)
+	status, v = ask(b, client, "PUT", url+"/v1/leases/lease-01", `{"name":"other"}`, auth...)
+	require.Equal(t, 429, status)
+	require.Equal(t, "urn:fairlock:too-many-leases", v["type"])
+	status, _ = ask(b, client, "DELETE", url+"/v1/leases/lease-00", "", auth...)
+	require.Equal(t, 200, status)
+
+	third, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err == nil { // else it was reset before Dial could return it
+		defer func() { _ = third.Close() }()
+		_, err = third.Read(make([]byte, 1))
+	}
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	p.signal(syscall.SIGTERM)
+	p.exits(0)
+}
+
 // TestServeWarns: what is most likely not meant is said, and the port in use is told.
 func TestServeWarns(t *testing.T) {
 	b := newBench(t)

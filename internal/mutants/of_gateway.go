@@ -45,7 +45,7 @@ var ofGateway = []Mutant{
 		return lock != nil`}}, inGateway("TestGrantToNobody"),
 	},
 	{
-		"gw-no-tombstone", "gateway/server.go", "a lease that is over is forgotten at once", "a delayed repetition takes nothing",
+		"gw-no-tombstone", "gateway/past.go", "a lease that is over is forgotten at once", "a delayed repetition takes nothing",
 		[]Edit{{`const keepOver = time.Minute`, `const keepOver = 0 * time.Minute`}}, inGateway("TestRepeatedRequest"),
 	},
 	{
@@ -146,6 +146,41 @@ var ofGateway = []Mutant{
 		"gw-one-fills-it", "gateway/server.go", "a client has as many leases as it likes, whatever MaxLeasesEach is", "one client cannot fill the gateway",
 		[]Edit{{`	s.liveOf[key.client]++
 `, ``}}, inGateway("TestLeasesOfOneClientAreBounded"),
+	},
+	{
+		"gw-one-watches-alone", "gateway/feed.go", "a client has as many streams of the status page as it likes", "one client cannot keep the others from it",
+		[]Edit{{`	f.of[client]++
+`, ``}}, Catch{Pkg: "gateway", Test: "TestWatchersOfOneClientAreBounded", Says: "test hangs"},
+	},
+	{
+		"gw-one-reads-alone", "gateway/reads.go", "a client has all turns to read queues", "who takes no answers keeps no others from theirs",
+		[]Edit{{`taken: make(chan struct{}, t.each)`, `taken: make(chan struct{}, cap(t.all))`}}, inGateway("TestReadsOfOneClientAreBounded"),
+	},
+	{
+		"gw-flood-forgets", "gateway/past.go", "the oldest of all that is over goes first, whoever ended the most", "a delayed repetition takes nothing, however many leases others end",
+		[]Edit{{`	return p.oldest(client)
+}
+
+// old `, `	return p.oldest(p.all.Front().Value.(retired).lease.key.client)
+}
+
+// old `}}, inGateway("TestWhatIsOverIsKeptForEach"),
+	},
+	{
+		"gw-network-of-addresses", "gateway/conns.go", "each IPv6 address counts alone", "one machine has a /64, and with it any number of them",
+		[]Edit{{`at.Addr().Unmap(), 64`, `at.Addr().Unmap(), 128`}}, inGateway("TestConnectionsOfOneNetwork"),
+	},
+	{
+		"gw-ended-stay-counted", "gateway/conns.go", "a connection that has ended counts for its address", "after one ends there is room",
+		[]Edit{{`			leave()
+`, `			_ = leave
+`}}, inGateway("TestConnectionsOfOneAddressAreBounded"),
+	},
+	{
+		"gw-refused-keep-slots", "gateway/conns.go", "a connection that is refused takes a place of the others for ever", "one address cannot fill the gateway",
+		[]Edit{{`			continue // with the slot
+`, `			return l.Accept()
+`}}, Catch{Pkg: "gateway", Test: "TestConnectionsOfOneAddressAreBounded", Says: "test hangs"},
 	},
 	{
 		"gw-always-ready", "gateway/ready.go", "a gateway whose database is away is ready", "a balancer sends no clients there",

@@ -46,7 +46,7 @@ func TestGateway(t *testing.T) {
 		require.Equal(t, strings.HasSuffix(name, "_total"), m.kind == dto.MetricType_COUNTER, name)
 		delete(all, name)
 	}
-	require.Equal(t, 8, ours)
+	require.Equal(t, 9, ours)
 	want := collected(t, false)
 	maps.DeleteFunc(want, func(name string, _ metric) bool { return strings.HasPrefix(name, "fairlock_queue_") }) // of the database
 	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(all)))
