@@ -90,9 +90,12 @@ OUT ?= /tmp/fairlock-dashboard.html
 dashboard: ## draw metrics/dashboard.json over a simulated load with faults, one page of HTML: OUT=page.html
 	cd metrics/check && $(GO) test -count=1 -run '^TestPanelsShowSomething$$' . -args -out=$(abspath $(OUT))
 
+# For metrics-cost: how many rounds, a multiple of 4.
+ROUNDS ?= 120
+
 .PHONY: metrics-cost
-metrics-cost: ## measure what metrics cost, on a replica set and in memory, about 2 minutes
-	cd metrics/check && $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 20m .
+metrics-cost: ## measure what metrics cost, on a replica set and in memory, about 5 minutes: ROUNDS=40
+	cd metrics/check && $(GO) test -run '^$$' -bench Cost -benchtime 1x -timeout 20m . -args -rounds=$(ROUNDS)
 
 .PHONY: soak
 soak: ## break them many times, with figures; goes on where it was ended: SOAKFLAGS="-runs 100 -length 60s -rows kill-holder"

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -65,10 +66,10 @@ type series struct {
 	tally.Event
 
 	mu  sync.Mutex // guards all below
-	all map[string]*point
+	all []*point
 }
 
-// point is one series. Its number is bounded by the words that its labels can have.
+// point is one series. Their number is bounded by the words that labels can have.
 type point struct {
 	values  []string
 	n       uint64
@@ -76,35 +77,20 @@ type point struct {
 	buckets []uint64 // each with what is at most its bound and above that of the one before
 }
 
-// newSeries begins the series of some values of the labels with zero, so that the first of them is seen as an increase.
-func newSeries(e tally.Event, begun ...[]string) *series {
-	s := &series{Event: e, all: map[string]*point{}}
-	for _, values := range begun {
-		s.pointLocked(values)
-	}
-	return s
-}
-
-// pointLocked is the series of the values of the labels. The caller holds mu, or nobody else has s yet.
-func (s *series) pointLocked(values []string) *point {
-	key := strings.Join(values, "\x00")
-	p := s.all[key]
-	if p == nil {
-		p = &point{values: values, buckets: make([]uint64, len(s.Bounds))}
-		s.all[key] = p
-	}
-	return p
-}
-
-// add counts one, of a size v where it is a histogram.
-func (s *series) add(v float64, values ...string) {
+// begin is the metric's [tally.Metric].
+func (s *series) begin(values []string) tally.Series {
+	p := &point{values: values, buckets: make([]uint64, len(s.Bounds))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.pointLocked(values)
-	p.n++
-	p.sum += v
-	if i, _ := slices.BinarySearch(s.Bounds, v); i < len(p.buckets) {
-		p.buckets[i]++
+	s.all = append(s.all, p)
+	return func(_ context.Context, seconds float64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p.n++
+		p.sum += seconds
+		if i, _ := slices.BinarySearch(s.Bounds, seconds); i < len(p.buckets) {
+			p.buckets[i]++
+		}
 	}
 }
 
@@ -119,8 +105,8 @@ func (s *series) writeTo(e *exposition) {
 		return // as of Prometheus' own library
 	}
 	e.family(name, kind, s.Help)
-	for _, key := range slices.Sorted(maps.Keys(s.all)) {
-		p := s.all[key]
+	slices.SortFunc(s.all, func(a, b *point) int { return slices.Compare(a.values, b.values) })
+	for _, p := range s.all {
 		var labels []string
 		for i, l := range s.Labels {
 			labels = append(labels, l, p.values[i])

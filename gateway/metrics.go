@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/internal/tally"
@@ -19,60 +17,28 @@ import (
 //	...
 //	s, err := gateway.New(m, &gateway.Config{Metrics: metrics})
 type Metrics struct {
-	tally                                                                tally.Managers
-	acquire, wait, hold, release, lost, renew, renewal, reopens, opening *series
+	tally  *tally.Metrics
+	events []*series // of what the observer tells
 }
 
 // NewMetrics returns metrics of nothing yet.
 func NewMetrics() *Metrics {
-	each := func(words []string, more ...string) (all [][]string) {
-		for _, w := range words {
-			all = append(all, append([]string{w}, more...))
-		}
-		return all
-	}
-	return &Metrics{
-		acquire: newSeries(tally.Acquire, each(tally.Kinds(), tally.Error)...), wait: newSeries(tally.Wait), hold: newSeries(tally.Hold),
-		release: newSeries(tally.Release), lost: newSeries(tally.Lost, each(fairlock.LossReasons())...),
-		renew: newSeries(tally.Renew, each([]string{tally.OK, tally.Error})...), renewal: newSeries(tally.Renewal, nil),
-		reopens: newSeries(tally.Reopens, each(tally.StreamReasons())...), opening: newSeries(tally.StreamOpen, nil),
-	}
+	m := &Metrics{}
+	m.tally = tally.New("", func(e tally.Event) tally.Metric {
+		s := &series{Event: e}
+		m.events = append(m.events, s)
+		return s.begin
+	})
+	return m
 }
 
 // Observer is what the manager's Config needs to be counted here.
-func (m *Metrics) Observer() *fairlock.Observer {
-	return &fairlock.Observer{
-		Made: m.tally.Made, Closed: m.tally.Closed,
-		Acquired: func(ctx context.Context, a fairlock.Acquired) context.Context {
-			outcome := a.Outcome()
-			m.acquire.add(1, a.Kind, outcome)
-			if outcome == "granted" {
-				m.wait.add(a.Waited.Seconds(), a.Kind)
-			}
-			return ctx
-		},
-		Ended: func(_ context.Context, e fairlock.Ended) {
-			m.hold.add(e.Held.Seconds(), e.Kind)
-			switch lost, handed := tally.Ending(e); {
-			case lost:
-				m.lost.add(1, e.Reason())
-			case handed:
-				m.release.add(e.Handed.Seconds(), e.Kind)
-			}
-		},
-		Renewed: func(r fairlock.Renewed) {
-			m.renew.add(1, tally.Outcome(r.Err))
-			m.renewal.add(r.Took.Seconds())
-		},
-		StreamOpened: func(took time.Duration) { m.opening.add(took.Seconds()) },
-		StreamFailed: func(f fairlock.StreamFailed) { m.reopens.add(1, f.Reason) },
-	}
-}
+func (m *Metrics) Observer() *fairlock.Observer { return m.tally.Observer() }
 
 func (m *Metrics) writeTo(e *exposition) {
 	sum := m.tally.Sum()
 	e.counts(&sum)
-	for _, s := range []*series{m.acquire, m.wait, m.hold, m.release, m.lost, m.renew, m.renewal, m.reopens, m.opening} {
+	for _, s := range m.events {
 		s.writeTo(e)
 	}
 }

@@ -1,11 +1,5 @@
 package tally
 
-import (
-	"errors"
-
-	"github.com/fairlock/fairlock"
-)
-
 // Count is one metric that is read from a Sum, with a series for each value of its label.
 type Count struct {
 	Name  string // in parts with dots between, without fairlock and without a suffix
@@ -59,58 +53,3 @@ func Counts() []Count {
 }
 
 func one(of func(*Sum) int64) map[string]func(*Sum) int64 { return map[string]func(*Sum) int64{"": of} }
-
-// The bounds of histograms, in seconds: Long for what people do with locks, Short for single writes.
-var (
-	Long  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 180, 600}
-	Short = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-)
-
-// The words for how a renewal and a change stream ended.
-const (
-	OK    = "ok"
-	Error = "error"
-)
-
-// StreamReasons are all that [fairlock.StreamFailed] can have as its reason.
-func StreamReasons() []string { return []string{"privilege", "pool", "timeout", "error"} }
-
-// Kinds are all that [fairlock.Acquiring] can have as its kind.
-func Kinds() []string { return []string{"mutex", "semaphore", "read", "write"} }
-
-// Outcome is the word for whether a renewal succeeded.
-func Outcome(err error) string {
-	if err != nil {
-		return Error
-	}
-	return OK
-}
-
-// Ending says which metric the end of a hold is one of: of locks that were lost, or of the time that Unlock took. What LockAll undid is of neither.
-func Ending(e fairlock.Ended) (lost, handed bool) {
-	lost = errors.Is(e.Err, fairlock.ErrLost)
-	return lost, !lost && !e.Undone
-}
-
-// Event is one metric of what an observer is told. It has the label lock too where Named and the user wants it.
-type Event struct {
-	Name   string // as in Count
-	Help   string
-	Unit   string    // of what it counts; s of a histogram
-	Bounds []float64 // nil: a counter
-	Labels []string
-	Named  bool
-}
-
-// The metrics of what an observer is told.
-var (
-	Acquire    = Event{"acquire", "Calls that took a lock or failed to, by what became of them.", "call", nil, []string{"kind", "outcome"}, true}
-	Wait       = Event{"wait", "How long those who got a lock had waited for it.", "s", Long, []string{"kind"}, true}
-	Hold       = Event{"hold", "How long locks were held, to their release or loss.", "s", Long, []string{"kind"}, true}
-	Release    = Event{"release", "How long it took to give locks back, with the write that admits the next in line.", "s", Short, []string{"kind"}, false}
-	Lost       = Event{"lost", "Locks that were lost before they were unlocked, by reason.", "lock", nil, []string{"reason"}, true}
-	Renew      = Event{"renew", "Attempts to renew the lease.", "attempt", nil, []string{"outcome"}, false}
-	Renewal    = Event{"renew", "How long attempts to renew the lease took.", "s", Short, nil, false}
-	Reopens    = Event{"stream.reopens", "Change streams that failed, or could not be opened, by reason.", "stream", nil, []string{"reason"}, false}
-	StreamOpen = Event{"stream.open", "How long it took to open a change stream.", "s", Short, nil, false}
-)

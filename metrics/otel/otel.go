@@ -3,7 +3,6 @@ package fairotel
 import (
 	"context"
 	"errors"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -35,13 +34,10 @@ const scope = "github.com/fairlock/fairlock/metrics/otel"
 
 // Telemetry has the metrics and spans of the managers of one process. It is safe for concurrent use.
 type Telemetry struct {
-	tally  tally.Managers
+	tally  *tally.Metrics
 	opts   Options
 	tracer trace.Tracer
 	read   metric.Registration
-
-	acquire, lost, renew, reopens              metric.Int64Counter
-	wait, hold, release, renewal, openingTimes metric.Float64Histogram
 }
 
 // New makes the instruments. The error is the meter's.
@@ -58,51 +54,25 @@ func New(o *Options) (*Telemetry, error) {
 	}
 	t.tracer = t.opts.TracerProvider.Tracer(scope)
 	m := t.opts.MeterProvider.Meter(scope)
+	lock := ""
+	if t.opts.LockNames {
+		lock = "fairlock.lock"
+	}
 	var errs []error
-	counter := func(name string, e tally.Event) metric.Int64Counter {
-		i, err := m.Int64Counter(name, metric.WithDescription(e.Help), metric.WithUnit("{"+e.Unit+"}"))
-		errs = append(errs, err)
-		return i
-	}
-	seconds := func(e tally.Event) metric.Float64Histogram {
-		i, err := m.Float64Histogram("fairlock."+e.Name, metric.WithDescription(e.Help), metric.WithUnit(e.Unit),
-			metric.WithExplicitBucketBoundaries(e.Bounds...))
-		errs = append(errs, err)
-		return i
-	}
-	t.acquire, t.lost = counter("fairlock.acquire", tally.Acquire), counter("fairlock.lost", tally.Lost)
-	// The histogram has the name without a suffix.
-	t.renew, t.reopens = counter("fairlock.renew.total", tally.Renew), counter("fairlock.stream.reopens", tally.Reopens)
-	t.wait, t.hold, t.release = seconds(tally.Wait), seconds(tally.Hold), seconds(tally.Release)
-	t.renewal, t.openingTimes = seconds(tally.Renewal), seconds(tally.StreamOpen)
+	t.tally = tally.New(lock, func(e tally.Event) tally.Metric {
+		made, err := event(m, e)
+		if err != nil {
+			errs = append(errs, err)
+			return func([]string) tally.Series { return nil } // there will be no observer
+		}
+		return made
+	})
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	t.begin()
 	var err error
 	t.read, err = t.observeCounts(m)
 	return t, err
-}
-
-// begin makes the series that alerts are about, so that the first event of them is seen as an increase.
-func (t *Telemetry) begin() {
-	zero := func(c metric.Int64Counter, attrs ...attribute.KeyValue) {
-		c.Add(context.Background(), 0, metric.WithAttributes(attrs...))
-	}
-	if !t.opts.LockNames {
-		for _, r := range fairlock.LossReasons() {
-			zero(t.lost, attribute.String("reason", r))
-		}
-		for _, k := range tally.Kinds() {
-			zero(t.acquire, attribute.String("kind", k), attribute.String("outcome", tally.Error))
-		}
-	}
-	for _, o := range []string{tally.OK, tally.Error} {
-		zero(t.renew, attribute.String("outcome", o))
-	}
-	for _, r := range tally.StreamReasons() {
-		zero(t.reopens, attribute.String("reason", r))
-	}
 }
 
 // Close ends the reading of the managers' counts. It is for programs that make many of these.
@@ -120,19 +90,7 @@ type call struct{ span, outside trace.Span }
 
 // Observer is what a manager's Config needs to be told of here. Several managers can have it.
 func (t *Telemetry) Observer() *fairlock.Observer {
-	return &fairlock.Observer{
-		Made: t.tally.Made, Closed: t.tally.Closed,
-		Acquiring: t.acquiring, Acquired: t.acquired, Ended: t.ended,
-		Renewed: func(r fairlock.Renewed) {
-			ctx := context.Background()
-			t.renew.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", tally.Outcome(r.Err))))
-			t.renewal.Record(ctx, r.Took.Seconds())
-		},
-		StreamOpened: func(took time.Duration) { t.openingTimes.Record(context.Background(), took.Seconds()) },
-		StreamFailed: func(f fairlock.StreamFailed) {
-			t.reopens.Add(context.Background(), 1, metric.WithAttributes(attribute.String("reason", f.Reason)))
-		},
-	}
+	return fairlock.Observers(t.tally.Observer(), &fairlock.Observer{Acquiring: t.acquiring, Acquired: t.acquired, Ended: t.ended})
 }
 
 func (t *Telemetry) acquiring(ctx context.Context, a fairlock.Acquiring) context.Context {
@@ -145,16 +103,11 @@ func (t *Telemetry) acquiring(ctx context.Context, a fairlock.Acquiring) context
 }
 
 func (t *Telemetry) acquired(ctx context.Context, a fairlock.Acquired) context.Context {
-	outcome := a.Outcome()
-	kind := attribute.String("kind", a.Kind)
-	t.acquire.Add(ctx, 1, t.of(a.Name, kind, attribute.String("outcome", outcome)))
-	if a.Err == nil {
-		t.wait.Record(ctx, a.Waited.Seconds(), t.of(a.Name, kind))
-	}
 	c, ok := ctx.Value(callKey{t}).(call)
 	if !ok {
 		return ctx // another observer has lost it
 	}
+	outcome := a.Outcome()
 	c.span.SetAttributes(attribute.String("fairlock.outcome", outcome))
 	if a.Err != nil {
 		if outcome == "error" {
@@ -178,30 +131,13 @@ func (t *Telemetry) acquired(ctx context.Context, a fairlock.Acquired) context.C
 }
 
 func (t *Telemetry) ended(ctx context.Context, e fairlock.Ended) {
-	kind, reason := attribute.String("kind", e.Kind), e.Reason()
-	t.hold.Record(ctx, e.Held.Seconds(), t.of(e.Name, kind))
-	lost, handed := tally.Ending(e)
-	switch {
-	case lost:
-		t.lost.Add(ctx, 1, t.of(e.Name, attribute.String("reason", reason)))
-	case handed:
-		t.release.Record(ctx, e.Handed.Seconds(), metric.WithAttributes(kind))
-	}
 	span, ok := ctx.Value(holdKey{t}).(trace.Span)
 	if !ok {
 		return // NoHoldSpans, or another observer has lost it
 	}
-	span.SetAttributes(attribute.String("fairlock.reason", reason))
-	if lost {
+	span.SetAttributes(attribute.String("fairlock.reason", e.Reason()))
+	if errors.Is(e.Err, fairlock.ErrLost) {
 		span.SetStatus(codes.Error, e.Err.Error())
 	}
 	span.End()
-}
-
-// of is the attributes of a measurement, with the lock's name where it is one.
-func (t *Telemetry) of(name string, attrs ...attribute.KeyValue) metric.MeasurementOption {
-	if t.opts.LockNames {
-		attrs = append(attrs, attribute.String("fairlock.lock", name))
-	}
-	return metric.WithAttributes(attrs...)
 }

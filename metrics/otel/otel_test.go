@@ -2,6 +2,7 @@ package fairotel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -244,6 +247,25 @@ func TestGlobalProviders(t *testing.T) {
 	m := fairlocktest.New(t, &fairlock.Config{Observer: tel.Observer()})
 	require.NoError(t, m.Do(t.Context(), "x", func(context.Context) error { return nil }))
 	require.NoError(t, tel.Close())
+}
+
+// broken has a meter that makes no counters.
+type broken struct{ noop.MeterProvider }
+
+func (broken) Meter(string, ...metric.MeterOption) metric.Meter { return noCounters{} }
+
+type noCounters struct{ noop.Meter }
+
+var errNoCounters = errors.New("no counters")
+
+func (noCounters) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return nil, errNoCounters
+}
+
+func TestMeterThatFails(t *testing.T) {
+	t.Parallel()
+	_, err := fairotel.New(&fairotel.Options{MeterProvider: broken{}})
+	require.ErrorIs(t, err, errNoCounters)
 }
 
 // TestSpansOfOthers: whatever other observers do to contexts, a span that is not ours is not ended here, and each of ours ends.
