@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock"
 )
 
 // begin is the start of a command that can be hurt: it says which session it has.
@@ -84,18 +86,21 @@ const cutOffSaid = "lost: (lease not renewed|ticket not acknowledged) in time"
 // queuedBehind waits in line as somebody else, calls hurt meanwhile, and check in the moment of the grant.
 func (b *bench) queuedBehind(name string, hurt, check func()) {
 	b.Helper()
-	granted := make(chan error, 1)
+	type result struct {
+		lock *fairlock.Lock
+		err  error
+	}
+	granted := make(chan result, 1)
 	go func() {
 		lock, err := b.m.Lock(b.ctx(), name)
-		if err == nil {
-			check()
-			err = lock.Unlock(b.ctx())
-		}
-		granted <- err
+		granted <- result{lock, err}
 	}()
 	b.queued(name, 1)
 	hurt()
-	require.NoError(b, <-granted)
+	got := <-granted
+	require.NoError(b, got.err)
+	check()
+	b.unlock(got.lock)
 }
 
 // deaf is a command that hears nothing, with one that has left its process group, which only Linux has a means against.

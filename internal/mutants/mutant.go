@@ -92,7 +92,7 @@ func (m *Mutant) applyIn(root string) ([]byte, error) {
 
 // All is the list, by package.
 func All() []Mutant {
-	return slices.Concat(ofQueue, ofWaiter, ofReaper, ofRoot, ofPrimitives, ofGateway, ofObserver)
+	return slices.Concat(ofQueue, ofWaiter, ofReaper, ofRoot, ofPrimitives, ofGateway, ofObserver, ofCommand)
 }
 
 // Select returns the mutants whose id, file or package is one of ids, or whose id begins with one that ends in *; all when ids
