@@ -59,12 +59,9 @@ const bootClock = unix.CLOCK_BOOTTIME
 // self is this very program, even if a newer one has been put in its place since.
 func self() (string, error) { return "/proc/self/exe", nil }
 
-// newMemory is a file without a name or a disk. Without the seal it is refused where vm.memfd_noexec is 2; kernels before 6.3 do not know the seal.
+// newMemory is a file without a name or a disk.
 func newMemory() (*os.File, error) {
-	fd, err := unix.MemfdCreate("fairlock-guard", unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
-	if err == unix.EINVAL {
-		fd, err = unix.MemfdCreate("fairlock-guard", unix.MFD_CLOEXEC)
-	}
+	fd, err := unix.MemfdCreate("fairlock-guard", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
