@@ -16,6 +16,7 @@ type child struct {
 	group  int
 	events chan syscall.WaitStatus
 	guard  *guard
+	others []int // children of this process that are not the command's: the guard, and what it had before it became fairlock (a shell's "x & exec fairlock")
 }
 
 // startChild starts the command. events gets each stop, and at last the end, of the command. A reader that is busy delays
@@ -25,9 +26,9 @@ type child struct {
 // *thread* that forked ends, and Go ends threads as it likes, other than locked ones: without the lock a living
 // fairlock could kill its command.
 //
-// A guard that has died before starts no command: its group is gone.
+// A guard that was killed before is a zombie, whose group the command still joins: it then runs unguarded, under fairlock alone.
 func startChild(g *guard, path string, argv, env []string) (*child, error) {
-	c := &child{guard: g, group: g.pid, events: make(chan syscall.WaitStatus)}
+	c := &child{guard: g, group: g.pid, events: make(chan syscall.WaitStatus), others: childrenOf(os.Getpid())}
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -83,20 +84,20 @@ func (c *child) signal(sig syscall.Signal) { _ = syscall.Kill(-c.group, sig) }
 // kill ends all processes that can be found, at once.
 func (c *child) kill() {
 	c.signal(syscall.SIGKILL)
-	killOffspring(os.Getpid(), 0)
+	killOffspring(os.Getpid(), c.others)
 }
 
 // sweeps bounds how often killOffspring looks for more: a command that forks without end is the next tick's again.
 const sweeps = 32
 
-// killOffspring ends all that descend from a process, but for one, and reports whether it found nobody new in the end: were it one generation a call, a tree of many would outlive the lease. Parents
+// killOffspring ends all that descend from a process, but for some children and theirs: were it one generation a call, a tree of many would outlive the lease. Parents
 // come before their children, and it looks again until there is nobody new, so that what was forked meanwhile is found under
 // fairlock, which has adopted it.
-func killOffspring(of, spared int) (all bool) {
-	killed := map[int]bool{spared: true}
+func killOffspring(of int, spared []int) {
+	killed := map[int]bool{}
 	for range sweeps {
 		before := len(killed)
-		for _, pid := range offspring(of) {
+		for _, pid := range offspring(of, spared) {
 			if killed[pid] {
 				continue
 			}
@@ -106,26 +107,37 @@ func killOffspring(of, spared int) (all bool) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if len(killed) == before {
-			return true
+			return
 		}
 	}
-	return false
 }
 
 // gone reports whether the command and all that it has started have ended. It may be called once the end was read from
 // events; it reaps.
+//
+// The guard is needed as long as there is something: this process can still be stopped or killed. So it is ended only when the lists show nobody
+// else. They are not read in one moment; what they have missed is a child of this process, or of its children, then.
 func (c *child) gone() bool {
-	c.guard.end()
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		switch {
+		case err == nil && pid == c.guard.pid:
+			c.guard.reaped.Store(true)
 		case err == syscall.ECHILD:
-			return orphansAdopted || syscall.Kill(-c.group, 0) == syscall.ESRCH
-		case err == nil && pid == 0:
+			return orphansAdopted || c.groupGone()
+		case err == nil && pid == 0 && len(offspring(os.Getpid(), c.others)) > 0:
 			return false
+		case err == nil && pid == 0 && c.guard.hold != nil:
+			c.guard.end()
+		case err == nil && pid == 0 && orphansAdopted:
+			return len(childrenOf(os.Getpid())) > 0 // there are lists, and these are others
+		case err == nil && pid == 0:
+			return c.groupGone()
 		}
 	}
 }
+
+func (c *child) groupGone() bool { return syscall.Kill(-c.group, 0) == syscall.ESRCH }
 
 // leave parts from a command that has ended by itself. What it has left behind in the background runs on.
 func (c *child) leave() { c.guard.end() }

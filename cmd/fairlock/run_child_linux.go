@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,12 @@ func childAttr(group int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pgid: group, Pdeathsig: syscall.SIGKILL}
 }
 
+// guardAttr makes the guard the leader of a group, and wakes it when fairlock dies. It matters little which thread starts it: a signal too many does
+// nothing.
+func guardAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGCONT}
+}
+
 const orphansAdopted = true
 
 // adoptOrphans makes fairlock the parent of every process that the command has started and whose parent has ended, also
@@ -22,10 +29,10 @@ const orphansAdopted = true
 // kernel that Go runs on.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// offspring lists all that descend from a process, parents before their children. Children are listed by thread; adopted ones
+// offspring lists all that descend from a process, but for some children and theirs, parents before their children. Children are listed by thread; adopted ones
 // are the first thread's. A kernel built without the lists has none to give.
-func offspring(of int) (pids []int) {
-	pids = childrenOf(of)
+func offspring(of int, spared []int) (pids []int) {
+	pids = slices.DeleteFunc(childrenOf(of), func(pid int) bool { return slices.Contains(spared, pid) })
 	for i := 0; i < len(pids); i++ {
 		pids = append(pids, childrenOf(pids[i])...)
 	}

@@ -14,12 +14,17 @@ func childAttr(group int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pgid: group}
 }
 
+// guardAttr makes the guard the leader of a group.
+func guardAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
 // What has left the group is out of reach here.
 const orphansAdopted = false
 
 func adoptOrphans() {}
 
-func offspring(int) []int { return nil }
+func offspring(int, []int) []int { return nil }
+
+func childrenOf(int) []int { return nil }
 
 // bootClock runs on while the machine sleeps.
 const bootClock = unix.CLOCK_MONOTONIC

@@ -28,8 +28,11 @@ import (
 //   - The deadline stands in a page of memory that both have, by a clock that both have. fairlock moves it on while the lock is trusted (allow), with a
 //     value that was true before it could be stopped. A pipe would not do: one that is full keeps the old and not the new.
 //   - "kill 0" names the group by membership, and SIGKILL ends stopped processes as well. A stopped guard goes on when fairlock dies: a group
-//     with stopped processes that is orphaned by fairlock's death gets SIGHUP, which it ignores, and SIGCONT. It is stopped with the command
-//     only: SIGSTOP goes to the whole group.
+//     with stopped processes that is orphaned by fairlock's death gets SIGHUP, which it ignores, and SIGCONT. It is not orphaned if what adopts it is
+//     of the same session (a shell that is a container's first process); so on Linux the guard has a SIGCONT of its own as parent-death signal. It is
+//     stopped with the command only: SIGSTOP goes to the whole group.
+//   - When the time is over it leaves the group, which then can be killed without it, and again: what forks faster than it can be listed ends with its group
+//     alone, and a process that was forked or adopted while the list was read is the next look's.
 //   - What has left the group descends from fairlock, and is found there while fairlock is there (Linux).
 type guard struct {
 	cmd    *exec.Cmd
@@ -65,7 +68,7 @@ func startGuard(period time.Duration) (*guard, error) {
 	cmd := &exec.Cmd{
 		Path: path, Args: []string{"fairlock", guardWord, strconv.Itoa(os.Getpid()), period.String()},
 		Dir: "/", Env: []string{}, Stdin: r, Stdout: readyW, ExtraFiles: []*os.File{memory},
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		SysProcAttr: guardAttr(),
 	}
 	err = cmd.Start()
 	_ = readyW.Close()
@@ -112,6 +115,7 @@ func beGuard(args []string) int {
 	if err != nil {
 		return exitUsage
 	}
+	others := childrenOf(parent) // and this process
 	_, err = os.Stdout.Write([]byte{'\n'})
 	_ = os.Stdout.Close()
 	died := make(chan struct{})
@@ -130,10 +134,33 @@ func beGuard(args []string) int {
 		case <-time.After(min(left, period)): // by a clock that stands still while the machine sleeps, hence the period
 		}
 	}
-	for os.Getppid() == parent && !killOffspring(parent, os.Getpid()) {
+	if err == nil {
+		err = killOverdue(parent, others, period/10, died)
 	}
-	_ = syscall.Kill(0, syscall.SIGKILL)
-	return exitInternal // never
+	if err != nil {
+		_ = syscall.Kill(-os.Getpid(), syscall.SIGKILL)
+	}
+	return exitInternal
+}
+
+// killOverdue kills the command at each tick until fairlock has died, or goes on and ends the guard.
+func killOverdue(parent int, others []int, tick time.Duration, died <-chan struct{}) error {
+	group, err := syscall.Getpgid(parent)
+	if err == nil {
+		err = syscall.Setpgid(0, group)
+	}
+	for err == nil {
+		_ = syscall.Kill(-os.Getpid(), syscall.SIGKILL)
+		if os.Getppid() == parent {
+			killOffspring(parent, others)
+		}
+		select {
+		case <-died:
+			err = io.EOF
+		case <-time.After(tick):
+		}
+	}
+	return err
 }
 
 // deadline is a moment that two processes know: nanoseconds of bootClock.

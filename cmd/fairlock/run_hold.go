@@ -21,10 +21,6 @@ func (r *runner) hold(lock *fairlock.Lock) (status int, err error) {
 		// Two ticks of lateness, and what follows SIGKILL, are the slack.
 		tick: max(slack(r.ttl)/10, 10*time.Millisecond),
 	}
-	h.lastHeld = h.clock.Now()
-	if err := lock.Err(); err != nil {
-		return 0, exitf(exitLost, "%w; the command was not started", err)
-	}
 	h.tty = openTerminal()
 	defer h.tty.close()
 	adoptOrphans()
@@ -34,6 +30,11 @@ func (r *runner) hold(lock *fairlock.Lock) (status int, err error) {
 	}
 	defer g.end()
 	defer h.keep(g.until)()
+	// Not before the guard's start, which may take longer than the lease.
+	h.lastHeld = h.clock.Now()
+	if err := lock.Err(); err != nil {
+		return 0, exitf(exitLost, "%w; the command was not started", err)
+	}
 	h.child, err = startChild(g, r.path, r.argv, r.environ(os.Environ(), lock.Token(), r.m.Session()))
 	if err != nil {
 		return 0, execError(r.argv[0], err)
@@ -89,13 +90,14 @@ func (h *holding) keep(until *deadline) (stop func()) {
 	if h.action.sig == syscall.SIGKILL {
 		grace = 0
 	}
+	now := sinceBoot()                             // before Left
+	until.allow(now, h.lock.Left()+grace+4*h.tick) // before the command is there; also when the lock was lost by now, lest it be never
 	move := func() {
-		now := sinceBoot() // before Left
+		now := sinceBoot()
 		if left := h.lock.Left(); left > 0 {
 			until.allow(now, left+grace+4*h.tick)
 		}
 	}
-	move() // before the command is there
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestGuardedWhileGoing: the lock is lost and the command has ended in time, but something that it has started has not; then fairlock too is
+// stopped or killed. That something, which hears nothing, is gone before the next in line has the lock all the same.
+func TestGuardedWhileGoing(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]syscall.Signal{"stopped": syscall.SIGSTOP, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			network, uri := newCable(b)
+			p := b.start("run", "--uri", uri, "--ttl", brief, "job", "--", "sh", "-c", begin+`
+sh -c 'trap "" TERM HUP; echo $$ > grandchild; exec sleep 100' &
+trap 'exit 0' TERM; echo $$ > child; `+forever)
+			child, grandchild := b.pid("child"), b.pid("grandchild")
+			b.known("job")
+			b.queuedBehind("job", func() {
+				network.Cut()
+				b.eventually(func() bool { return syscall.Kill(child, 0) != nil }, "the command is reaped")
+				require.True(t, alive(grandchild))
+				p.signal(sig)
+			}, func() {
+				require.False(t, alive(grandchild), "a process of the command runs beside the next holder")
+			})
+			if sig == syscall.SIGSTOP {
+				p.signal(syscall.SIGCONT)
+				p.exits(76)
+			}
+		})
+	}
+}
+
+// TestOthersChildren: the process that became fairlock had started something before, which is no part of the command.
+func TestOthersChildren(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]bool{"by fairlock": false, "by the guard": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			network, uri := newCable(b)
+			p := b.startCmd(exec.Command("sh", "-c", `sleep 100 & echo $! > other; exec fairlock run --uri "$1" --ttl "$2" job -- sh -c "$3"`, "sh", uri, brief, deaf()), nil)
+			other := b.pid("other")
+			pids := b.deafPIDs()
+			b.known("job")
+			if stop {
+				p.signal(syscall.SIGSTOP)
+			} else {
+				network.Cut()
+			}
+			b.eventually(func() bool { return !alive(pids[0]) && !alive(pids[1]) && !alive(pids[2]) }, "the command is gone")
+			if stop {
+				p.signal(syscall.SIGCONT)
+			}
+			p.exits(76)
+			require.True(t, alive(other), "what others have started runs on")
+			require.NotContains(t, p.errors(), "still there")
+		})
+	}
+}
+
+// TestGuardAgainstComets: fairlock is stopped, and its command consists of processes that live for no longer than it takes to start the next one. They
+// are gone sooner than they can be listed, but not from their process group.
+func TestGuardAgainstComets(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, os.WriteFile(b.path("comet.sh"), []byte(`trap '' TERM HUP
+comet() { [ -e fly ] || exit; n=$((n+1)); [ $n -lt 500 ] || exec sh comet.sh; : > tail; comet & }
+comet
+`), 0o600))
+	b.write("fly")
+	b.Cleanup(func() { _ = os.Remove(b.path("fly")) })
+	p := b.start("run", "--ttl", brief, "job", "--", "sh", "-c", begin+`for i in 1 2 3 4; do sh comet.sh; done; sleep 100`)
+	b.read("owner")
+	b.known("job")
+	flies := true
+	b.queuedBehind("job", func() { p.signal(syscall.SIGSTOP) }, func() {
+		_ = os.Remove(b.path("tail"))
+		time.Sleep(300 * time.Millisecond)
+		flies = b.exists("tail")
+	})
+	require.False(t, flies, "a comet flies beside the next holder")
+	p.signal(syscall.SIGCONT)
+	p.exits(76)
+}
+
+// TestKilledStoppedInside: fairlock is killed while its command and the guard are stopped, and what then adopts them is of their session, as the shell that is
+// the first process of a container is: the kernel wakes no orphaned process group then.
+func TestKilledStoppedInside(t *testing.T) {
+	b := newBench(t)
+	outer := b.start("run", "outer", "--", "sh", "-c", `fairlock run inner -- sh -c '(trap "" HUP; echo > ready; exec sleep 100) & echo $! > grandchild; echo $$ > child; wait' &
+echo $! > fairlock; wait; while ! [ -e go ]; do sleep 0.02; done`)
+	inner, child, grandchild := b.pid("fairlock"), b.pid("child"), b.pid("grandchild")
+	b.read("ready")
+	group, err := syscall.Getpgid(child)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(-group, syscall.SIGSTOP))
+	require.NoError(t, syscall.Kill(inner, syscall.SIGKILL))
+	b.eventually(func() bool { return !alive(child) && !alive(grandchild) && !alive(group) }, "processes of the command, and their guard, are gone")
+	b.write("go")
+	outer.exits(0)
+}
+
+// TestKeepOfWhatIsLost: the lock can be lost while the guard starts.
+func TestKeepOfWhatIsLost(t *testing.T) {
+	b := newBench(t)
+	lock := b.lock("job")
+	b.unlock(lock)
+	until, memory, err := newDeadline()
+	require.NoError(t, err)
+	require.NoError(t, memory.Close())
+	h := &holding{runner: &runner{runFlags: &runFlags{killAfter: time.Second}}, lock: lock, tick: time.Second}
+	h.keep(until)()
+	require.LessOrEqual(t, until.left(), 5*time.Second, "a command under a lost lock may run for ever")
+}
