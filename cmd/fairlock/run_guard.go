@@ -42,8 +42,11 @@ type guard struct {
 	reaped atomic.Bool // it was killed, and its number may have become another's
 }
 
-// startGuard returns when the guard is ready. It looks at the deadline at least once in each period, as long as one is set.
-func startGuard(period time.Duration) (*guard, error) {
+// readyLimit bounds the wait for a guard to be ready: signals wait meanwhile.
+const readyLimit = 10 * time.Second
+
+// startGuard returns when the guard is ready. The guard looks at the deadline every four ticks at least, and when it is over kills at each.
+func startGuard(tick time.Duration) (*guard, error) {
 	path, err := self()
 	if err != nil {
 		return nil, err
@@ -66,7 +69,7 @@ func startGuard(period time.Duration) (*guard, error) {
 	defer func() { _ = ready.Close() }()
 	// Neither a folder nor standard output nor error is kept in use by it, and the environment, which may have secrets, is not its business.
 	cmd := &exec.Cmd{
-		Path: path, Args: []string{"fairlock", guardWord, strconv.Itoa(os.Getpid()), period.String()},
+		Path: path, Args: []string{"fairlock", guardWord, strconv.Itoa(os.Getpid()), tick.String()},
 		Dir: "/", Env: []string{}, Stdin: r, Stdout: readyW, ExtraFiles: []*os.File{memory},
 		SysProcAttr: guardAttr(),
 	}
@@ -78,9 +81,13 @@ func startGuard(period time.Duration) (*guard, error) {
 	}
 	g := &guard{cmd: cmd, pid: cmd.Process.Pid, hold: w, until: until}
 	// A signal to the group before it ignores them would end it.
-	if _, err := ready.Read(make([]byte, 1)); err != nil {
+	err = ready.SetReadDeadline(time.Now().Add(readyLimit))
+	if err == nil {
+		_, err = ready.Read(make([]byte, 1))
+	}
+	if err != nil {
 		g.end()
-		return nil, fmt.Errorf("the guard has ended: %w", err)
+		return nil, fmt.Errorf("it does not become ready: %w", err)
 	}
 	return g, nil
 }
@@ -111,7 +118,7 @@ func beGuard(args []string) int {
 	if err != nil {
 		return exitUsage
 	}
-	period, err := time.ParseDuration(args[1])
+	tick, err := time.ParseDuration(args[1])
 	if err != nil {
 		return exitUsage
 	}
@@ -131,11 +138,11 @@ func beGuard(args []string) int {
 		select {
 		case <-died:
 			err = io.EOF
-		case <-time.After(min(left, period)): // by a clock that stands still while the machine sleeps, hence the period
+		case <-time.After(min(left, 4*tick)): // by a clock that stands still while the machine sleeps
 		}
 	}
 	if err == nil {
-		err = killOverdue(parent, others, period/10, died)
+		err = killOverdue(parent, others, tick, died)
 	}
 	if err != nil {
 		_ = syscall.Kill(-os.Getpid(), syscall.SIGKILL)

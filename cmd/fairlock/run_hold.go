@@ -24,7 +24,7 @@ func (r *runner) hold(lock *fairlock.Lock) (status int, err error) {
 	h.tty = openTerminal()
 	defer h.tty.close()
 	adoptOrphans()
-	g, err := startGuard(10 * h.tick)
+	g, err := startGuard(h.tick)
 	if err != nil {
 		return 0, exitf(exitInternal, "the command was not started: its guard cannot be: %w", err)
 	}
@@ -75,12 +75,13 @@ type holding struct {
 	loss     error         // why the lock was lost, once that was noticed
 	killAt   clock.Instant // set with loss
 	ints     int           // SIGINTs passed on
+	alone    bool          // the guard is gone, and that was told
 }
 
 // keep moves on until when the command may run at all, while the lock is trusted, and returns what ends that. It is not part of watch, which may wait for a
 // standard error that nobody reads.
 //
-// Who is stopped moves nothing on, and the guard judges: it kills two ticks after this process would have at the latest, and six before anybody is
+// Who is stopped moves nothing on, and the guard judges: it kills a tick after this process would have at the latest, and six before anybody is
 // admitted.
 func (h *holding) keep(until *deadline) (stop func()) {
 	if h.action.ignore {
@@ -150,6 +151,10 @@ func (h *holding) watch() syscall.WaitStatus {
 		case <-ticker.C:
 			h.judge()
 			h.killIfDue()
+			if h.loss == nil && !h.alone && h.child.guard.reaped.Load() {
+				h.alone = true
+				h.warn("the command's guard was killed: should fairlock be stopped or killed too, the command can run on beside another holder's")
+			}
 		}
 	}
 }
