@@ -103,7 +103,7 @@ var ofObserver = []Mutant{
 		[]Edit{{`	first := guard(f)
 `, `	var first *panicked
 	f()
-`}}, Catch{Pkg: ".", Test: "TestPanickingObserver", Says: "panic: made"},
+`}}, Catch{Pkg: ".", Test: "TestPanickingObserver", Says: "(*observing).safely"},
 	},
 	{
 		"observer-panic-of-another", "observers.go", "of several observers those after one that panics hear nothing", "one that panics costs the others nothing",
