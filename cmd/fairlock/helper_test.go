@@ -210,6 +210,9 @@ func (b *bench) startCmd(cmd *exec.Cmd, env []string) *proc {
 		g.Release()
 		<-p.done
 		<-g.Done()
+		if b.Failed() {
+			b.Logf("%q: %v: %s", cmd.Args, p.cmd.ProcessState, p.errors())
+		}
 	})
 	return p
 }
