@@ -216,7 +216,7 @@ func (l *line) try(c *claim) {
 		began := l.m.clock.Now()
 		err := l.tryNow(c, before)
 		if err != nil && !errors.Is(err, ErrBusy) && !queue.Permanent(err) {
-			err = fmt.Errorf("fairlock: lock %q: no answer for %v: %w", l.name, l.m.clock.Now().Sub(began), err)
+			err = fmt.Errorf("fairlock: lock %q not taken after %v: %w", l.name, l.m.clock.Now().Sub(began), err)
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -250,7 +250,7 @@ func TestObserverOutcomes(t *testing.T) {
 		mute := p.store.Hook(memstore.Before, memstore.OpTry, memstore.Fail(1000, context.DeadlineExceeded))
 		_, err = p.TryLock(b.ctx, "z")
 		require.ErrorIs(b.t, err, context.DeadlineExceeded)
-		require.ErrorContains(b.t, err, `lock "z": no answer for 9s`)
+		require.ErrorContains(b.t, err, `lock "z" not taken after 9s`)
 		require.Equal(b.t, "error", outcome())
 		mute()
 
