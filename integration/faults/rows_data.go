@@ -29,6 +29,20 @@ func (r *Run) markAll(what string, fresh Fresh) {
 	}
 }
 
+// takeAway takes one of the collections away, or all (""), and has recovery measured. When lock documents are gone the history is told.
+func (r *Run) takeAway(ctx context.Context, coll, what string, do func() error) error {
+	r.Harm()
+	from := r.Now()
+	if err := do(); err != nil {
+		return err
+	}
+	if coll == "" || coll == "locks" {
+		r.Crew.rec.Record(history.Event{Kind: history.Dropped, Sent: from, At: r.Now()})
+	}
+	r.markAll(what, Sent)
+	return r.Recovered(ctx)
+}
+
 // dropped drops one of fairlock's collections under load, again and again. Tokens go on rising, which the register proves.
 func dropped(coll string) Row {
 	row := Row{
@@ -39,12 +53,7 @@ func dropped(coll string) Row {
 		Leaves: "what is written while the collection is dropped is of sessions that end",
 		Fault: func(ctx context.Context, r *Run) error {
 			return r.Rounds(ctx, time.Second, 2*time.Second, func(int) error {
-				r.Harm()
-				if err := r.Coll(coll).Drop(ctx); err != nil {
-					return err
-				}
-				r.markAll("drop of "+coll, Sent)
-				return r.Recovered(ctx)
+				return r.takeAway(ctx, coll, "drop of "+coll, func() error { return r.Coll(coll).Drop(ctx) })
 			})
 		},
 	}
@@ -65,15 +74,13 @@ func renamed() Row {
 		Revoked: true,
 		Fault: func(ctx context.Context, r *Run) error {
 			return r.Rounds(ctx, time.Second, 2*time.Second, func(i int) error {
-				r.Harm()
-				from := r.DB.Name() + "." + prefix + []string{"locks", "tickets", "sessions"}[i%3]
-				if err := r.DB.Client().Database("admin").RunCommand(ctx, bson.D{
-					{Key: "renameCollection", Value: from}, {Key: "to", Value: fmt.Sprintf("%s.old%d", from, i)},
-				}).Err(); err != nil {
-					return err
-				}
-				r.markAll("rename", Sent)
-				return r.Recovered(ctx)
+				coll := []string{"locks", "tickets", "sessions"}[i%3]
+				from := r.DB.Name() + "." + prefix + coll
+				return r.takeAway(ctx, coll, "rename", func() error {
+					return r.DB.Client().Database("admin").RunCommand(ctx, bson.D{
+						{Key: "renameCollection", Value: from}, {Key: "to", Value: fmt.Sprintf("%s.old%d", from, i)},
+					}).Err()
+				})
 			})
 		},
 	}
@@ -90,12 +97,7 @@ func dropDatabase() Row {
 		Revoked: true,
 		Fault: func(ctx context.Context, r *Run) error {
 			return r.Rounds(ctx, time.Second, 2*time.Second, func(int) error {
-				r.Harm()
-				if err := r.DB.Drop(ctx); err != nil {
-					return err
-				}
-				r.markAll("dropDatabase", Sent)
-				return r.Recovered(ctx)
+				return r.takeAway(ctx, "", "dropDatabase", func() error { return r.DB.Drop(ctx) })
 			})
 		},
 	}

@@ -150,6 +150,11 @@ func tokens(l *lockHistory) []Violation {
 				a = all
 			}
 			if a != nil && b.lo < a.lo {
+				a = l.overtaker(b, inTime[:now], permits)
+			} else {
+				a = nil
+			}
+			if a != nil {
 				bad = append(bad, violation(Tokens, both(a, b), "lock %q: token %d was granted after %d: %v and %v", l.name, b.lo, a.lo, a, b))
 			}
 		}
@@ -163,6 +168,33 @@ func tokens(l *lockHistory) []Violation {
 		}
 	}
 	return bad
+}
+
+// overtaker is one of those that were granted before with a higher number, though both cannot be held at the same time, and though no drop of the documents
+// parts the two; nil if there is none.
+func (l *lockHistory) overtaker(c *call, before []*call, permits int64) *call {
+	for _, a := range before {
+		if a.lo > c.lo && (a.weight == permits || c.weight == permits) && !l.parted(c, a) {
+			return a
+		}
+	}
+	return nil
+}
+
+// parted reports whether there was a drop before which the one number can have been issued, and after which the other can have been.
+func (l *lockHistory) parted(old, young *call) bool {
+	o, y := l.arrival(old), l.arrival(young)
+	return slices.ContainsFunc(l.dropped, func(d Event) bool { return o.Sent <= d.At && y.At >= d.Sent })
+}
+
+// arrival is the one that a grant's numbers are of; the zero event if there is none.
+func (l *lockHistory) arrival(c *call) Event {
+	for _, a := range l.arrivals {
+		if a.Proc == c.proc && a.Lo <= c.lo && c.lo <= a.Hi {
+			return a
+		}
+	}
+	return Event{}
 }
 
 func own(l *lockHistory) []Violation {

@@ -157,6 +157,41 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestDropped: a process goes on with numbers of a document that was dropped, and made anew with higher ones, until it hears of that.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	old, young := first, second
+	old.granted, old.known, old.released = 30, 31, 40
+	drop := func(from, to clock.Instant) Event { return Event{Kind: Dropped, Sent: from, At: to} }
+	opts := Options{Without: []Rule{Exclusion, Order}}
+	third := one{proc: 3, call: 1, called: 41, sent: 41, acked: 42, granted: 43, known: 44, until: 100, released: 45, lo: 6}
+	for name, c := range map[string]struct {
+		drop Event
+		more []one
+		want []Rule
+	}{
+		"between the arrivals":         {drop: drop(3, 4)},
+		"while both were on their way": {drop: drop(2, 6)},
+		"after both":                   {drop: drop(7, 8), want: []Rule{Tokens}},
+		"before both":                  {drop: drop(0, 1), want: []Rule{Tokens}},
+		"a number that goes back is still seen behind one that may": {drop: drop(3, 4), more: []one{third}, want: []Rule{Tokens, Arrivals}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			events := []Event{c.drop}
+			for _, o := range append([]one{old, young}, c.more...) {
+				events = append(events, o.events()...)
+			}
+			var rules []Rule
+			for _, v := range Check(events, opts) {
+				rules = append(rules, v.Rule)
+			}
+			require.Equal(t, c.want, rules)
+		})
+	}
+	require.Equal(t, []Rule{Tokens}, judge(opts, old, young), "no drop")
+}
+
 func TestOneWhoWasKilledIsNotStranded(t *testing.T) {
 	t.Parallel()
 	events := first.events()

@@ -9,7 +9,8 @@
 // units that it gives back. A loss does not, for the promise stands, unless somebody took locks away by hand (Options.Revoked).
 //
 //	exclusion   the units of windows that overlap are never more than the permits (I4)
-//	tokens      no number is granted twice; windows of which one takes all permits are in the order of their numbers (I5)
+//	tokens      no number is granted twice; windows of which one takes all permits are in the order of their numbers (I5), but for two of
+//	            which the lower number can be one of documents that were dropped, and the other is not: its holder learns of that later
 //	own         a token is of an arrival that the same process was acknowledged
 //	arrivals    who was acknowledged before another sent has the lower numbers (I1)
 //	order       whoever is granted has no more before it, unsettled for sure, than the permits leave room for: nobody is overtaken

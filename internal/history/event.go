@@ -34,6 +34,8 @@ const (
 	Forced Kind = "forced"
 	// Resized: a semaphore has other permits from here on. Lock, Permits, Lo is the first number that was not issued then.
 	Resized Kind = "resized"
+	// Dropped: somebody has taken the documents of all locks away, between Sent and At.
+	Dropped Kind = "dropped"
 	// Killed: the process has got a signal to die; At was taken before. Written by whoever sent it.
 	Killed Kind = "killed"
 )

@@ -68,6 +68,7 @@ type lockHistory struct {
 	windows  []*call                 // trusted
 	forced   map[int64]clock.Instant // by token
 	resized  []Event
+	dropped  []Event // of all locks
 }
 
 // era is the numbers of a semaphore from one on, and the most permits that there were since it was issued.
@@ -126,12 +127,15 @@ func read(events []Event, opts Options) ([]*lockHistory, [][]*call, []Violation)
 		}
 		return l
 	}
-	var deaths []Event
+	var deaths, dropped []Event
 	for _, e := range events {
 		switch e.Kind {
 		case Arrived:
 			l := of(e.Lock)
 			l.arrivals = append(l.arrivals, e)
+			continue
+		case Dropped:
+			dropped = append(dropped, e)
 			continue
 		case Killed:
 			deaths = append(deaths, e)
@@ -195,6 +199,7 @@ func read(events []Event, opts Options) ([]*lockHistory, [][]*call, []Violation)
 	var all []*lockHistory
 	for _, name := range slices.Sorted(maps.Keys(locks)) {
 		l := locks[name]
+		l.dropped = dropped
 		for _, c := range l.granted {
 			c.forced = l.forced[c.lo]
 		}
