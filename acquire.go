@@ -220,16 +220,18 @@ func (l *line) try(c *claim) {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if err != nil && c.state == asked {
-			l.failLocked(c, err)
+		if err != nil {
+			if c.state == asked {
+				l.failLocked(c, err)
+			}
+			l.asking = false
+			l.ask()
 		}
-		l.asking = false
-		l.ask()
 		l.m.unref(l)
 	})
 }
 
-// tryNow makes the arrival of a try. before is as for placed.
+// tryNow makes the arrival of a try, and ends the asking unless it fails. before is as for placed.
 func (l *line) tryNow(c *claim, before int64) error {
 	m := l.m
 	lease, err := m.session()
@@ -249,7 +251,10 @@ func (l *line) tryNow(c *claim, before int64) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Over before the caller is told: its next try must not be refused because of this one.
+	l.asking = false
 	l.placed([]*claim{c}, place, lease, sent, before)
+	l.ask()
 	if c.state == queued && l.looking {
 		// It is admitted, and granted as soon as it is known which of our other numbers are settled.
 		looks := l.looks

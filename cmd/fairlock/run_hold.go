@@ -56,7 +56,7 @@ func (r *runner) hold(lock *fairlock.Lock) (status int, err error) {
 	return statusOf(ws), nil
 }
 
-// holding is the time from the start of the command to its end. All of it belongs to one goroutine.
+// holding is the time from the start of the command to its end. All of it belongs to one goroutine; keep's reads only what does not change.
 //
 // The proof that the command is gone before anybody else is admitted because of a lease: the library ends trust at the
 // latest Margin before the server can end the lease (Config.Margin), and Margin is killAfter + slack. Trust was still there
@@ -91,14 +91,13 @@ func (h *holding) keep(until *deadline) (stop func()) {
 	if h.action.sig == syscall.SIGKILL {
 		grace = 0
 	}
-	now := sinceBoot()                             // before Left
-	until.allow(now, h.lock.Left()+grace+4*h.tick) // before the command is there; also when the lock was lost by now, lest it be never
-	move := func() {
-		now := sinceBoot()
-		if left := h.lock.Left(); left > 0 {
+	move := func(first bool) {
+		now := sinceBoot() // before Left
+		if left := h.lock.Left(); left > 0 || first {
 			until.allow(now, left+grace+4*h.tick)
 		}
 	}
+	move(true) // before the command is there; also when the lock was lost by now, lest the deadline be never
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -107,7 +106,7 @@ func (h *holding) keep(until *deadline) (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				move()
+				move(false)
 			case <-quit:
 				return
 			}

@@ -22,7 +22,7 @@ var ofCommand = []Mutant{
 	},
 	{
 		"run-guard-is-put-off", "cmd/fairlock/run_hold.go", "the command's time is moved on after the loss", "a fairlock that hangs elsewhere leaves the command to the guard",
-		[]Edit{{`if left := h.lock.Left(); left > 0 {`, `if left := h.lock.Left(); left >= 0 {`}}, inCommand("TestLostWhileMute"),
+		[]Edit{{`left > 0 || first`, `left >= 0 || first`}}, inCommand("TestLostWhileMute"),
 	},
 	{
 		"run-guard-leaves-early", "cmd/fairlock/run_child.go", "the guard ends when the command has ended", "what the command has started can still be there",
