@@ -32,15 +32,7 @@ func (d *distant) RemoteAddr() net.Addr { return d.addr }
 
 // dialFrom is dial from an address.
 func (p *pipes) dialFrom(ctx context.Context, addr net.Addr) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case p.conns <- &distant{theirs, addr}:
-		return ours, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return p.dialAs(ctx, func(c net.Conn) net.Conn { return &distant{c, addr} })
 }
 
 // clientFrom is a client at an address, which comes by a listener.

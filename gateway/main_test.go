@@ -164,9 +164,14 @@ func (p *pipes) Close() error {
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8420} }
 
 func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
+	return p.dialAs(ctx, func(c net.Conn) net.Conn { return c })
+}
+
+// dialAs is dial of a connection that its other end sees as something else.
+func (p *pipes) dialAs(ctx context.Context, seen func(net.Conn) net.Conn) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
-	case p.conns <- theirs:
+	case p.conns <- seen(theirs):
 		return ours, nil
 	case <-p.closed:
 		return nil, errors.New("connection refused")

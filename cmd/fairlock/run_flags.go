@@ -136,12 +136,15 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 func slack(ttl time.Duration) time.Duration { return min(time.Second, ttl/10) }
 
 // margin is Config.Margin. The library gives a holder up at that time before anybody else can be admitted, so a command
-// that is sent SIGKILL when killAfter of it has passed is gone by then.
-func (f *runFlags) margin() time.Duration {
+// that is sent SIGKILL when its grace has passed is gone by then.
+func (f *runFlags) margin() time.Duration { return f.grace() + slack(f.ttl) }
+
+// grace is the command's time between the loss and SIGKILL.
+func (f *runFlags) grace() time.Duration {
 	if f.action.ignore || f.action.sig == syscall.SIGKILL {
-		return slack(f.ttl)
+		return 0
 	}
-	return f.killAfter + slack(f.ttl)
+	return f.killAfter
 }
 
 // ttlFor is the least lease into whose half killAfter and the slack fit, in full milliseconds: below 10 s the slack is a tenth of

@@ -214,7 +214,7 @@ func (d *deadline) allow(from, after time.Duration) { d.at.Store(int64(from + af
 // left is the time until the deadline.
 func (d *deadline) left() time.Duration { return time.Duration(d.at.Load()) - sinceBoot() }
 
-// sinceBoot reads bootClock.
+// sinceBoot reads bootClock. The instants of internal/clock are of one process.
 func sinceBoot() time.Duration {
 	var ts unix.Timespec
 	// It cannot fail: the clock exists in every kernel that Go runs on.

@@ -87,14 +87,10 @@ func (h *holding) keep(until *deadline) (stop func()) {
 	if h.action.ignore {
 		return func() {} // until never
 	}
-	grace := h.killAfter
-	if h.action.sig == syscall.SIGKILL {
-		grace = 0
-	}
 	move := func(first bool) {
 		now := sinceBoot() // before Left
 		if left := h.lock.Left(); left > 0 || first {
-			until.allow(now, left+grace+4*h.tick)
+			until.allow(now, left+h.grace()+4*h.tick)
 		}
 	}
 	move(true) // before the command is there; also when the lock was lost by now, lest the deadline be never

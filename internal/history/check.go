@@ -149,12 +149,10 @@ func tokens(l *lockHistory) []Violation {
 			if b.weight == permits {
 				a = all
 			}
-			if a != nil && b.lo < a.lo {
-				a = l.overtaker(b, inTime[:now], permits)
-			} else {
-				a = nil
+			if a == nil || b.lo >= a.lo {
+				continue
 			}
-			if a != nil {
+			if a = l.overtaker(b, inTime[:now], permits); a != nil {
 				bad = append(bad, violation(Tokens, both(a, b), "lock %q: token %d was granted after %d: %v and %v", l.name, b.lo, a.lo, a, b))
 			}
 		}

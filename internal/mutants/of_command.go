@@ -18,7 +18,7 @@ var ofCommand = []Mutant{
 	},
 	{
 		"run-guard-is-hasty", "cmd/fairlock/run_hold.go", "the command's time ends with the stop of fairlock", "a short stop costs nothing",
-		[]Edit{{`until.allow(now, left+grace+4*h.tick)`, `until.allow(now, min(left, 1)+grace+4*h.tick)`}}, inCommand("TestLostWhileStopped"),
+		[]Edit{{`until.allow(now, left+h.grace()+4*h.tick)`, `until.allow(now, min(left, 1)+h.grace()+4*h.tick)`}}, inCommand("TestLostWhileStopped"),
 	},
 	{
 		"run-guard-is-put-off", "cmd/fairlock/run_hold.go", "the command's time is moved on after the loss", "a fairlock that hangs elsewhere leaves the command to the guard",
