@@ -111,7 +111,7 @@ func TestStepDownUnderLoad(t *testing.T) {
 	ctx := withLimit(t)
 	set := replset.ForTest(t, replset.Options{})
 	b := newBedAt(t, set.URI())
-	ms := b.managers(3, fairlock.Config{TTL: 10 * time.Second})
+	ms := b.managers(3, fairlock.Config{})
 	held, err := ms[0].Lock(ctx, "held")
 	require.NoError(t, err)
 	ld := startLoad(t, ms, 3)
@@ -165,7 +165,8 @@ func TestPausedPrimary(t *testing.T) {
 	ctx := withLimit(t)
 	set := replset.ForTest(t, replset.Options{ElectionTimeout: 3 * time.Second})
 	b := newBedAt(t, set.URI())
-	ms := b.managers(3, fairlock.Config{})
+	// After the election the servers may confirm nothing for another 16 s (docs/operations.md), which the default lease does not outlive for sure.
+	ms := b.managers(3, fairlock.Config{TTL: time.Minute})
 	ld := startLoad(t, ms, 3)
 	ld.more(100)
 	ld.mostGap()

@@ -20,6 +20,10 @@
 //
 //	(time of sending the last acknowledged renewal) + ttl - margin
 //
+// A renewal that is not answered within half of the shorter of a third of ttl and the time-out of a call is sent again beside it, so that
+// a call into the silence of a primary that was deposed does not keep the lease from the one elected since; each counts from its own
+// sending. Who was unlucky renewed a third of ttl before an outage, so what it outlives for sure is ttl - margin - ttl/3, less that half.
+//
 // With a lock-delay both ttl and margin are longer by it: others wait longer, the holder trusts no longer, and it renews as before.
 //
 // The clock counts time asleep and does not follow the wall clock back (internal/clock). A renewal that finds its session ended,
@@ -63,6 +67,6 @@
 //
 // # Goroutines
 //
-// Lease.run renews; a renewal on its way has a goroutine of its own, so that a lapse is noted meanwhile. Reaper.Run does
+// Lease.run renews; each renewal on its way has a goroutine of its own, four at most, so that a lapse is noted meanwhile. Reaper.Run does
 // everything else. Both end with their context and are waited for.
 package reaper

@@ -147,14 +147,25 @@ type renewal struct {
 	err    error
 }
 
-// run sends a renewal every third of what is trusted, one at a time, and notes a lapse when it happens even
-// while a renewal is on its way.
+// mostRenewals is how many renewals of a lease are on their way at most.
+const mostRenewals = 4
+
+// run sends a renewal every third of what is trusted, and notes a lapse when it happens even while a renewal is on its way. One that
+// is not answered soon is not given up, and another is sent beside it: a call that went to a primary which will never answer takes
+// the whole of its time-out, and the next primary may be there all the while. Whichever is acknowledged counts from its own sending,
+// so their order does not matter.
 func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
-	defer close(l.done)
-	defer l.cancel()
 	interval := min((l.cfg.TTL-l.cfg.Delay)/3, (l.cfg.TTL-l.cfg.Margin)/2)
-	replies := make(chan renewal, 1) // one call at a time, so its sender never blocks
-	flying := false
+	beside := min(l.cfg.OpTimeout, interval) / 2
+	replies := make(chan renewal, mostRenewals) // so that no sender ever blocks
+	flying := 0
+	defer close(l.done)
+	defer func() {
+		l.cancel()
+		for ; flying > 0; flying-- {
+			<-replies
+		}
+	}()
 	renew := time.NewTimer(interval)
 	lapse := time.NewTimer(l.Until().Sub(lastSent))
 	defer renew.Stop()
@@ -162,12 +173,12 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 	for {
 		select {
 		case <-ctx.Done():
-			if flying {
-				<-replies
-			}
 			return
 		case <-renew.C:
-			flying = true
+			if flying == mostRenewals {
+				continue // the next reply, which comes by the time-out of a call, sets the timer
+			}
+			flying++
 			go func() {
 				r := renewal{sent: l.cfg.Clock.Now()}
 				call, cancel := context.WithTimeout(ctx, min(l.cfg.OpTimeout, l.cfg.TTL))
@@ -176,6 +187,7 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 				r.took = l.cfg.Clock.Now().Sub(r.sent)
 				replies <- r
 			}()
+			renew.Reset(beside)
 		case <-lapse.C:
 			if left := l.Until().Sub(l.cfg.Clock.Now()); left > 0 {
 				lapse.Reset(left)
@@ -183,24 +195,27 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 				l.noteLapse()
 			}
 		case r := <-replies:
-			flying = false
-			l.note(r.err)
+			flying--
 			if l.cfg.Renewed != nil && (r.err == nil || ctx.Err() == nil) {
 				l.cfg.Renewed(r.took, r.err)
 			}
+			if len(r.forced) > 0 && l.cfg.Forced != nil {
+				l.cfg.Forced(r.forced)
+			}
 			switch {
+			case errors.Is(r.err, ErrEnded): // for ever, whatever was sent after it
+				l.end()
+				return
+			case r.sent <= lastSent: // one that was sent later has been acknowledged before: there is nothing to be done for this one
 			case r.err == nil:
+				lastSent = r.sent
+				l.note(nil)
 				l.extend(r.sent)
-				if len(r.forced) > 0 && l.cfg.Forced != nil {
-					l.cfg.Forced(r.forced)
-				}
 				now := l.cfg.Clock.Now()
 				renew.Reset(max(interval-now.Sub(r.sent), 0))
 				lapse.Reset(max(l.Until().Sub(now), 0))
-			case errors.Is(r.err, ErrEnded):
-				l.end()
-				return
 			case ctx.Err() == nil:
+				l.note(r.err)
 				if l.State() == Lapsed && l.Refused() != nil {
 					l.cfg.Changed(l, Lapsed) // again: now it is known that those who wait would do so in vain
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,6 +137,82 @@ func TestFailedRenewalsAreRepeatedSoon(t *testing.T) {
 		require.LessOrEqual(b.t, b.Calls(memstore.OpRenew), 6)
 		require.Greater(b.t, l.Until(), began.Add(ttl-margin))
 		require.Empty(b.t, changes)
+	})
+}
+
+// TestRenewalIntoSilence: a renewal went to a primary that never answers. The next one does not wait for its time-out, and what becomes of
+// the first does not matter any more.
+func TestRenewalIntoSilence(t *testing.T) {
+	bubble(t, func(b *bed) {
+		const interval = ttl / 3
+		errs := make(chan error, 100)
+		began := b.clk.Now()
+		restore := b.Hook(memstore.Before, memstore.OpRenew, memstore.Hang)
+		l, changes := b.lease(func(c *reaper.LeaseConfig) {
+			c.OpTimeout = ttl
+			c.Renewed = func(_ time.Duration, err error) { errs <- err }
+		})
+		time.Sleep(interval + time.Millisecond)
+		require.Equal(b.t, 1, b.Calls(memstore.OpRenew))
+		restore()
+		time.Sleep(interval / 2)
+		require.Equal(b.t, began.Add(interval+interval/2+ttl-margin), l.Until(), "by the second")
+		require.NoError(b.t, <-errs)
+		require.Empty(b.t, errs, "the first is on its way")
+
+		sent := b.clk.Now().Add(-time.Millisecond)
+		time.Sleep(2*interval + interval/2) // the first has failed meanwhile
+		require.Len(b.t, errs, 3)
+		require.NoError(b.t, <-errs)
+		require.NoError(b.t, <-errs)
+		require.ErrorIs(b.t, <-errs, context.DeadlineExceeded, "of the first")
+		require.Equal(b.t, sent.Add(2*interval+ttl-margin), l.Until())
+		time.Sleep(interval/2 - 2*time.Millisecond)
+		require.Equal(b.t, 4, b.Calls(memstore.OpRenew), "the pace is that of what was acknowledged")
+		require.Empty(b.t, changes)
+	})
+}
+
+// TestRenewalsOnTheirWay: a server that answers nothing is not asked without end.
+func TestRenewalsOnTheirWay(t *testing.T) {
+	bubble(t, func(b *bed) {
+		var flying atomic.Int64
+		most := make(chan int64, 1000)
+		b.Hook(memstore.Before, memstore.OpRenew, func(ctx context.Context, _ string) error {
+			most <- flying.Add(1)
+			defer flying.Add(-1)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		l, changes := b.lease(func(c *reaper.LeaseConfig) { c.OpTimeout = time.Minute })
+		require.Equal(b.t, reaper.Lapsed, (<-changes).state)
+		time.Sleep(10 * ttl)
+		l.Stop()
+		require.Zero(b.t, flying.Load(), "Stop waits for all")
+		close(most)
+		var reached int64
+		for n := range most {
+			reached = max(reached, n)
+		}
+		require.EqualValues(b.t, 4, reached)
+	})
+}
+
+// TestEndIsHeardOfLate: the reply that says so is to a renewal that was sent before another that was acknowledged.
+func TestEndIsHeardOfLate(t *testing.T) {
+	bubble(t, func(b *bed) {
+		gate := memstore.NewGate()
+		remove := b.Hook(memstore.Before, memstore.OpRenew, gate.Pass)
+		l, changes := b.lease(func(c *reaper.LeaseConfig) { c.OpTimeout = time.Hour })
+		<-gate.Reached()
+		remove()
+		time.Sleep(ttl / 4)
+		require.Equal(b.t, 2, b.Calls(memstore.OpRenew))
+		require.True(b.t, l.Trusted(0))
+		b.srv.EndSession("s")
+		gate.Open()
+		require.Equal(b.t, change{reaper.Ended, b.clk.Now(), math.MinInt64, 1}, <-changes, "at once")
+		<-l.Done()
 	})
 }
 

@@ -35,6 +35,12 @@ type Proc struct {
 	stats    fairlock.Stats // the newest that it told
 }
 
+// labelOf is what a process of the crew is called in its session and its tickets.
+func labelOf(proc int) string { return fmt.Sprintf("process %d", proc) }
+
+// Label is what the process is called in its session and its tickets.
+func (p *Proc) Label() string { return labelOf(p.ID) }
+
 // errEnded: the process has ended and what is waited for will not come.
 var errEnded = errors.New("the process has ended")
 

@@ -1,10 +1,7 @@
 package faults
 
 import (
-	"fmt"
 	"time"
-
-	"github.com/fairlock/fairlock/internal/history"
 )
 
 // Rows are all rows that need nothing but signals and commands, in an order in which rows with equal servers follow one another.
@@ -31,7 +28,7 @@ func none() Row {
 		Name:   "none",
 		About:  "nothing is done: 8 processes with 64 callers on 64 locks",
 		Crew:   CrewOptions{Locks: 64},
-		Expect: noLosses,
+		Expect: NoLosses,
 	}
 }
 
@@ -52,18 +49,8 @@ func oneThread() Row {
 		Name:   "gomaxprocs-1",
 		About:  "the processes run with GOMAXPROCS=1",
 		Crew:   CrewOptions{Procs: 4, Callers: 16, Locks: 8, Env: []string{"GOMAXPROCS=1"}},
-		Expect: noLosses,
+		Expect: NoLosses,
 	}
-}
-
-// noLosses is the promise of rows in which no holder has a reason to lose its lock.
-func noLosses(r *Run) (broken []string) {
-	for _, e := range r.Events() {
-		if e.Kind == history.Lost {
-			broken = append(broken, fmt.Sprintf("no lock is lost: process %d call %d lost %q at %d: %s", e.Proc, e.Call, e.Lock, e.At, e.Err))
-		}
-	}
-	return broken[:min(len(broken), 3)]
 }
 
 // usual is the crew of most rows: 64 callers in 4 processes. More processes would spend the two cores on their streams and

@@ -162,7 +162,7 @@ func pauseShort() Row {
 				return r.Recovered(ctx)
 			})
 		},
-		Expect: noLosses,
+		Expect: NoLosses,
 	}
 }
 

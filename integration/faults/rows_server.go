@@ -28,7 +28,7 @@ func stepDown() Row {
 				return r.Set.WaitHealthy(ctx)
 			})
 		},
-		Expect: noLosses,
+		Expect: NoLosses,
 	}
 }
 
@@ -74,7 +74,7 @@ func killPrimary() Row {
 				return r.Set.WaitHealthy(ctx)
 			})
 		},
-		Expect: noLosses,
+		Expect: NoNeedlessLosses,
 	}
 }
 
@@ -85,7 +85,7 @@ func pausePrimary() Row {
 		About:  "the primary is stopped (SIGSTOP) until another serves, and some seconds more, and goes on, deposed",
 		Crew:   usual(0),
 		Strays: strays,
-		// As in lab/rows_network: an election of 10 s, and clients that learn of it by their deadlines, since no connection was closed.
+		// As in lab/rows_network: an election, catching up, and the other member's reports to the frozen one.
 		Bound: 40 * time.Second,
 		Fault: func(ctx context.Context, r *Run) error {
 			return r.Rounds(ctx, time.Second, 3*time.Second, func(int) error {
@@ -114,7 +114,7 @@ func pausePrimary() Row {
 				return r.Set.WaitHealthy(ctx)
 			})
 		},
-		Expect: noLosses,
+		Expect: NoNeedlessLosses,
 	}
 }
 
@@ -224,6 +224,6 @@ func slowSecondaries() Row {
 			}
 			return nil
 		},
-		Expect: noLosses,
+		Expect: NoLosses,
 	}
 }

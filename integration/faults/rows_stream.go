@@ -41,7 +41,7 @@ func killCursor() Row {
 			})
 		},
 		Expect: func(r *Run) []string {
-			broken := noLosses(r)
+			broken := NoLosses(r)
 			if s, _ := r.Crew.stats(); s.StreamsFailed == 0 {
 				broken = append(broken, "no stream was killed, or no process has noticed")
 			}
@@ -139,7 +139,7 @@ func historyLost() Row {
 			}
 			return err
 		},
-		Expect: noLosses,
+		Expect: NoLosses,
 	}
 }
 

@@ -92,7 +92,7 @@ func work(env string) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectLimit)
 	defer cancel()
 	w.m, err = fairlock.New(ctx, locks.Database(w.cfg.DB), &fairlock.Config{
-		TTL: w.cfg.TTL, TicketDelay: w.cfg.TicketDelay, OpTimeout: w.cfg.OpTimeout, Label: fmt.Sprintf("process %d", w.cfg.Proc),
+		TTL: w.cfg.TTL, TicketDelay: w.cfg.TicketDelay, OpTimeout: w.cfg.OpTimeout, Label: labelOf(w.cfg.Proc),
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

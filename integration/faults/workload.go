@@ -154,7 +154,7 @@ type leadership struct {
 func (l leadership) Unlock(ctx context.Context) error { return l.Resign(ctx) }
 
 // value is what a process's leaders are known by.
-func (w *worker) value() string { return fmt.Sprintf("process %d", w.cfg.Proc) }
+func (w *worker) value() string { return labelOf(w.cfg.Proc) }
 
 // look has a leader see who leads: nobody who came after it while it does, and under its token only itself. What is read may be old, or
 // not be there yet.

@@ -48,6 +48,22 @@ var ofReaper = []Mutant{
 		"renewed-too-rarely", "reaper/lease.go", "the lease is renewed when it is nearly over", "renewed every third of ttl",
 		[]Edit{{`interval := min((l.cfg.TTL-l.cfg.Delay)/3, (l.cfg.TTL-l.cfg.Margin)/2)`, `interval := l.cfg.TTL - l.cfg.Margin`}}, inReaper("TestLeaseIsRenewedEveryThirdOfItsTTL"),
 	},
+	{
+		"renewals-wait-for-silence", "reaper/lease.go", "a renewal waits for the one before it", "a primary that never answers does not keep the lease from the next",
+		[]Edit{{`if flying == mostRenewals {`, `if flying == 1 {`}}, inReaper("TestRenewalIntoSilence"),
+	},
+	{
+		"renewals-without-end", "reaper/lease.go", "a server that answers nothing is sent ever more renewals", "mostRenewals at a time",
+		[]Edit{{`if flying == mostRenewals {`, `if flying < 0 {`}}, inReaper("TestRenewalsOnTheirWay"),
+	},
+	{
+		"old-renewal-counts", "reaper/lease.go", "the failure of a renewal counts after one that was sent later was acknowledged", "the pace is that of what was acknowledged",
+		[]Edit{{`case r.sent <= lastSent:`, `case r.sent < 0:`}}, inReaper("TestRenewalIntoSilence"),
+	},
+	{
+		"old-end-ignored", "reaper/lease.go", "an end is not heard from the reply to an older renewal", "Ended is for ever (I4)",
+		[]Edit{{`case errors.Is(r.err, ErrEnded):`, `case errors.Is(r.err, ErrEnded) && r.sent > lastSent:`}}, inReaper("TestEndIsHeardOfLate"),
+	},
 
 	// Session documents.
 	{

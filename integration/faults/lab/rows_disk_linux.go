@@ -17,7 +17,7 @@ func diskFull() faults.Row {
 		About:  "the primary's disk is filled, at which the server ends itself; later it is started again with room",
 		Deploy: small.deploy,
 		Bound:  20 * time.Second, // as when the primary is killed: an election of 10 s
-		Expect: unharmed,
+		Expect: faults.NoNeedlessLosses,
 		Fault: func(ctx context.Context, r *faults.Run) error {
 			s := siteOf(r)
 			return r.Rounds(ctx, 200*time.Millisecond, 2*time.Second, func(int) error {
@@ -54,7 +54,7 @@ func diskSlow() faults.Row {
 		About:  "the primary, or both others, may write to their disk only 20 times a second",
 		Bound:  10 * time.Second,
 		Short:  15 * time.Second,
-		Expect: unharmed,
+		Expect: faults.NoLosses,
 		Fault: func(ctx context.Context, r *faults.Run) (err error) {
 			return r.Rounds(ctx, 200*time.Millisecond, time.Second, func(int) (err error) {
 				primary, err := r.Set.WaitPrimary(ctx)
