@@ -32,7 +32,7 @@ type Manager struct {
 	stats     stats
 	setup     func(context.Context) error
 	calls     atomic.Int64 // of Lock that wait
-	lapses    atomic.Int64 // of leases, and their ends
+	gaps      atomic.Int64 // in the renewals of leases, and their ends
 	passed    *passedOver  // nil where all documents are fairlock's own
 	observing *observing   // nil where there is no observer
 	requests  requests
@@ -89,7 +89,7 @@ func newManager(cfg Config, p parts.Parts) *Manager {
 	m.watcher = waiter.New(wc)
 	m.reaper = reaper.New(reaper.Config{
 		TTL: cfg.TTL, OpTimeout: cfg.OpTimeout, Clock: c, Queue: p.Queue, Sessions: p.Sessions, Log: cfg.Logger,
-		Targets: m.targets, Sweep: m.sweepRight, Lapses: m.lapses.Load, Chance: p.Chance, Reaped: m.observing.reaped(),
+		Targets: m.targets, Sweep: m.sweepRight, Outages: m.outages, Chance: p.Chance, Reaped: m.observing.reaped(),
 	})
 	m.tickets = newKeeper(m)
 	m.requests = requests{m: m, locks: map[*Lock]struct{}{}}
@@ -156,10 +156,25 @@ func (m *Manager) isClosed() bool {
 	return m.closed
 }
 
+// renewedLate notes that the lease was not renewed for a while, and may be again now.
+func (m *Manager) renewedLate() { m.gaps.Add(1) }
+
+// outages is [reaper.Config.Outages]: the number of gaps in renewals, below zero while one lasts. Whether one lasts is asked first: a
+// renewal that ends it counts it before it moves the lease on.
+func (m *Manager) outages() int64 {
+	m.mu.Lock()
+	lease := m.lease
+	m.mu.Unlock()
+	if lease != nil && lease.Late() {
+		return -1 - m.gaps.Load()
+	}
+	return m.gaps.Load()
+}
+
 // leaseMoved takes in a change of the lease. It runs in the lease's goroutine.
 func (m *Manager) leaseMoved(lease *reaper.Lease, to reaper.LeaseState) {
 	if to != reaper.Live {
-		m.lapses.Add(1)
+		m.renewedLate()
 	}
 	if to == reaper.Ended {
 		m.mu.Lock()

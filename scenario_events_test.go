@@ -110,6 +110,46 @@ func TestScenarioNoPrimaryForAMinute(t *testing.T) {
 	})
 }
 
+// TestScenarioOutageOfNearlyALease: an outage ends before q's lease does, and after that of p, who had renewed earlier. q comes back first, and
+// does not end p for what nobody could do: neither while it cannot renew its own lease, nor when it just has.
+func TestScenarioOutageOfNearlyALease(t *testing.T) {
+	for _, last := range []memstore.Op{memstore.OpRenew, memstore.OpGetSessions} {
+		t.Run(string(last), func(t *testing.T) {
+			bubble(t, func(b *bed) {
+				const third, apart, soon = testTTL / 3, 100 * time.Millisecond, 15 * time.Second
+				p, q := b.proc(func(c *Config) { c.TicketDelay = time.Millisecond }), b.proc()
+				own := q.lock("own") // begins q's session
+				time.Sleep(apart)
+				held := p.lock("x") // begins p's
+				next, behind := q.begin("x"), p.begin("x")
+				time.Sleep(third - apart/2) // q has renewed, and p has not
+				noPrimary := errors.New("server selection error: no primary")
+				outage := func(p *proc, op memstore.Op) (mend func()) {
+					p.store.KillStreams(noPrimary)
+					return p.store.Hook(memstore.Before, op, memstore.Fail(1_000_000, noPrimary))
+				}
+				mendP, mendQ, mendLast := outage(p, memstore.OpAny), outage(q, memstore.OpAny), outage(q, last)
+				time.Sleep(testTTL + testTTL/8 - third) // a look of q saw p's beat within a tenth
+				b.requireLost(held.Err(), LostLease)
+				require.NoError(b.t, own.Err())
+				mendQ()
+				time.Sleep(testTTL / 10) // it looks, or renews
+				mendLast()
+				time.Sleep(testTTL / 5)
+				require.Zero(b.t, q.Stats().SessionsEnded)
+				mendP()
+				b.requireLost(held.Unlock(b.ctx), LostLease)
+				b.unlock(next.grantedIn(soon))
+				l := behind.grantedIn(soon)
+				require.Equal(b.t, held.Token()+2, l.Token(), "its place is kept")
+				b.unlock(l)
+				_ = own.Unlock(b.ctx) // lost, if renewals came last
+				require.Zero(b.t, p.Stats().Requeued+q.Stats().Requeued+q.Stats().SessionsEnded)
+			})
+		})
+	}
+}
+
 // serverErrors are what reports tell of, with what is done about each where a call of Lock meets it, before or after it took effect:
 // refused says that it ends the call, since repeating it cannot help; all others are repeated, and settled by what the repeat finds. Where a stream meets one, the
 // next stream is opened afresh, whatever it is.

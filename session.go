@@ -46,7 +46,7 @@ func (m *Manager) session() (*reaper.Lease, error) {
 	host, _ := os.Hostname()
 	lease, err := reaper.Begin(ctx, reaper.LeaseConfig{
 		TTL: m.cfg.lease(), Margin: m.cfg.rest(), Delay: m.cfg.LockDelay, OpTimeout: m.cfg.OpTimeout, Forced: m.forced,
-		Clock: m.clock, Store: m.sessions, Log: m.log(), Changed: m.leaseMoved, Chance: m.chance, Renewed: m.observing.renewed(),
+		Clock: m.clock, Store: m.sessions, Log: m.log(), Changed: m.leaseMoved, Chance: m.chance, Renewed: m.observing.renewed(), Resumed: m.renewedLate,
 	}, reaper.Session{ID: chance.ID(m.chance), Host: host, PID: os.Getpid(), Label: m.cfg.Label})
 
 	m.mu.Lock()

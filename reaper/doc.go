@@ -44,8 +44,9 @@
 // Ending a session: this process has seen the beat unchanged for the whole ttl on its own clock, and then the write itself
 // requires the same beat, no end, and expiresAt before the server's time. The owner sent that beat before it was seen, so
 // its trust has ended, margin ago. A server clock that jumps cannot cause this alone, and delays it by a ttl at most: an expiresAt
-// more than a ttl ahead is of a clock that was set back, and says nothing. A process whose own lease has lapsed forgets the beats that it
-// has seen: in an outage nobody renews, and the first to come back must not end all others.
+// more than a ttl ahead is of a clock that was set back, and says nothing. A process that could not renew its own lease
+// until less than a third of its trust was left forgets the beats that it has seen, while that lasts and once more when it is over: in
+// an outage nobody renews, and the first to come back must not end those who had renewed earlier before it.
 //
 // Orphan numbers: issued, and no ticket (the process died in between, or the reply was lost). When a gap has stood for the
 // grace that the lock document names, on this process's own clock and on the server's, tombstones are written at every number of it, then the tickets

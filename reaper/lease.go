@@ -50,6 +50,8 @@ type LeaseConfig struct {
 	Changed func(*Lease, LeaseState)
 	// Forced is called from the lease's goroutine with what renewals brought. It must not block. nil: nobody asks.
 	Forced func([]Forced)
+	// Resumed is called from the lease's goroutine when a renewal is acknowledged that was Late, before it counts. It must not block. nil: nobody asks.
+	Resumed func()
 	// Renewed is called from the lease's goroutine after each attempt to renew, but for one that Stop has ended. It must not block. nil: nobody asks.
 	Renewed func(took time.Duration, err error)
 }
@@ -99,6 +101,12 @@ func (l *Lease) trustedFrom(sent clock.Instant) clock.Instant {
 // Until is the instant up to which the session is trusted as things stand.
 func (l *Lease) Until() clock.Instant { return clock.Instant(l.until.Load()) }
 
+// Late reports whether less than a third of the trust that a renewal gives is left. Renewals are due when nearly two thirds are, so the
+// database has confirmed none for as long as it takes that an owner who was less lucky with its last one sees its lease run out.
+func (l *Lease) Late() bool {
+	return l.Until() < l.cfg.Clock.Now().Add((l.cfg.TTL-l.cfg.Margin)/3)
+}
+
 // Term is the number of times that trust has ended. Whoever holds something under the lease keeps the Term of that moment and
 // gives it to Trusted.
 func (l *Lease) Term() int64 { return l.lapses.Load() }
@@ -141,6 +149,7 @@ func (l *Lease) Stop() {
 }
 
 type renewal struct {
+	number int // in the order of sending: clocks can stand
 	sent   clock.Instant
 	took   time.Duration
 	forced []Forced
@@ -158,7 +167,7 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 	interval := min((l.cfg.TTL-l.cfg.Delay)/3, (l.cfg.TTL-l.cfg.Margin)/2)
 	beside := min(l.cfg.OpTimeout, interval) / 2
 	replies := make(chan renewal, mostRenewals) // so that no sender ever blocks
-	flying := 0
+	flying, last, acked := 0, 0, 0 // how many are on their way; the numbers of the newest, and of the newest that was acknowledged
 	defer close(l.done)
 	defer func() {
 		l.cancel()
@@ -179,8 +188,9 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 				continue // the next reply, which comes by the time-out of a call, sets the timer
 			}
 			flying++
+			last++
+			r := renewal{number: last, sent: l.cfg.Clock.Now()}
 			go func() {
-				r := renewal{sent: l.cfg.Clock.Now()}
 				call, cancel := context.WithTimeout(ctx, min(l.cfg.OpTimeout, l.cfg.TTL))
 				defer cancel()
 				r.forced, r.err = l.cfg.Store.Renew(call, l.id, l.cfg.TTL)
@@ -206,9 +216,9 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 			case errors.Is(r.err, ErrEnded): // for ever, whatever was sent after it
 				l.end()
 				return
-			case r.sent <= lastSent: // one that was sent later has been acknowledged before: there is nothing to be done for this one
+			case r.number < acked: // one that was sent later has been acknowledged before: there is nothing to be done for this one
 			case r.err == nil:
-				lastSent = r.sent
+				acked = r.number
 				l.note(nil)
 				l.extend(r.sent)
 				now := l.cfg.Clock.Now()
@@ -229,6 +239,9 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 
 // extend, noteLapse and end run in the lease's goroutine only.
 func (l *Lease) extend(sent clock.Instant) {
+	if l.cfg.Resumed != nil && l.Late() {
+		l.cfg.Resumed()
+	}
 	if l.cfg.Clock.Now() >= l.Until() {
 		// The process slept over its lease and the reply came before the timer: the break must be counted before
 		// until moves on.

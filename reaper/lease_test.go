@@ -216,6 +216,32 @@ func TestEndIsHeardOfLate(t *testing.T) {
 	})
 }
 
+// TestLate: an outage shows while it lasts, and is told of when it is over, before anybody can see that it is.
+func TestLate(t *testing.T) {
+	bubble(t, func(b *bed) {
+		const third = (ttl - margin) / 3
+		resumed := make(chan bool, 10)
+		var l *reaper.Lease
+		restore := b.Hook(memstore.Before, memstore.OpRenew, memstore.Hang)
+		l, changes := b.lease(func(c *reaper.LeaseConfig) { c.Resumed = func() { resumed <- l.Late() } })
+		time.Sleep(2 * third)
+		require.False(b.t, l.Late())
+		time.Sleep(time.Millisecond)
+		require.True(b.t, l.Late())
+		restore()
+		time.Sleep(third / 2) // a renewal comes through
+		require.Len(b.t, resumed, 1)
+		require.True(b.t, <-resumed)
+		require.False(b.t, l.Late())
+		require.Empty(b.t, changes, "it has not lapsed")
+
+		restore = b.Hook(memstore.Before, memstore.OpRenew, memstore.Fail(2, memstore.ErrNoReply))
+		time.Sleep(3 * ttl)
+		require.Empty(b.t, resumed, "a failure or two is no outage")
+		restore()
+	})
+}
+
 func TestSessionEnded(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -27,9 +27,9 @@ type Config struct {
 	Log            *slog.Logger
 	// Targets returns the locks that this process waits for, at each call anew. It must not block.
 	Targets func() []Target
-	// Lapses is how often this process's own lease has lapsed or ended. When it has, nobody may have been able to renew: what was seen
-	// before then is no evidence any more. nil: never.
-	Lapses func() int64
+	// Outages is a number that is another one after this process could not renew its own lease for a while, and another while that
+	// lasts. Nobody may have been able to then: what was seen before is no evidence any more. nil: never.
+	Outages func() int64
 	// Sweep reports whether this process has the right to sweep, that is, holds the lock for it. It may take the time of
 	// a database call. watch is then called with what stands in the way, so that a dead sweeper is noticed.
 	Sweep func(ctx context.Context) (mine bool, watch []Target)
@@ -62,7 +62,7 @@ type Reaper struct {
 	cfg       Config
 	counts    Counts
 	seen      *sightings
-	lapses    int64                    // Config.Lapses when seen.beats was used last
+	outages   int64                    // Config.Outages when seen.beats was used last
 	due       map[string]clock.Instant // next look at each target
 	moved     map[string]queue.View    // of busy locks at the last sweep, to pass over those that move
 	collected clock.Instant            // last collect; 0: none yet
@@ -125,13 +125,13 @@ func (r *Reaper) Run(ctx context.Context) {
 	}
 }
 
-// beat is sightings.beat, but for what was seen before this process's own lease has lapsed. After an outage of the database that
-// is longer than a lease, the first to look would otherwise end everybody who has not got round to renewing yet. Those who did die in
-// it are seen anew, and keep the queue for a lease from then.
+// beat is sightings.beat, but for what was seen before an outage. After one that is nearly as long as a lease, or longer, the first to look
+// would otherwise end everybody who has not got round to renewing yet. Those who did die in it are seen anew, and keep the queue for a
+// lease from then.
 func (r *Reaper) beat(id string, beat int64) time.Duration {
-	if r.cfg.Lapses != nil {
-		if n := r.cfg.Lapses(); n != r.lapses {
-			r.lapses = n
+	if r.cfg.Outages != nil {
+		if n := r.cfg.Outages(); n != r.outages {
+			r.outages = n
 			clear(r.seen.beats)
 		}
 	}

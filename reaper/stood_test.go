@@ -54,10 +54,10 @@ func TestWhatWasSeenBeforeAnOutageIsNoEvidence(t *testing.T) {
 	bubble(t, func(b *bed) {
 		b.begin("slow to come back")
 		p := b.place(name, "slow to come back")
-		var lapses atomic.Int64
+		var outages atomic.Int64
 		r := reaper.New(reaper.Config{
 			TTL: ttl, OpTimeout: 5 * time.Second, Clock: b.clk, Queue: b.Queue(), Sessions: b.Sessions(),
-			Log: slog.New(slog.DiscardHandler), Lapses: lapses.Load,
+			Log: slog.New(slog.DiscardHandler), Outages: outages.Load,
 		})
 		look := func() bool {
 			_, err := r.Examine(b.ctx, behind(p))
@@ -66,7 +66,7 @@ func TestWhatWasSeenBeforeAnOutageIsNoEvidence(t *testing.T) {
 		}
 		require.False(b.t, look())
 		time.Sleep(10 * ttl)
-		lapses.Add(1)
+		outages.Add(1)
 		require.False(b.t, look(), "seen before the outage")
 		time.Sleep(ttl - time.Millisecond)
 		require.False(b.t, look())

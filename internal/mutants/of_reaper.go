@@ -7,7 +7,7 @@ const dropped = "dropped before its range was settled"
 
 var ofReaper = []Mutant{
 	{
-		"outage-not-forgotten", "reaper/reaper.go", "beats seen before this process's own lease lapsed still count", "the first to come back after an outage ends nobody who could not renew (I3)",
+		"outage-not-forgotten", "reaper/reaper.go", "beats seen before an outage still count", "the first to come back after an outage ends nobody who could not renew (I3)",
 		[]Edit{{`			clear(r.seen.beats)
 `, ``}}, inReaper("TestWhatWasSeenBeforeAnOutageIsNoEvidence"),
 	},
@@ -58,14 +58,22 @@ var ofReaper = []Mutant{
 	},
 	{
 		"old-renewal-counts", "reaper/lease.go", "the failure of a renewal counts after one that was sent later was acknowledged", "the pace is that of what was acknowledged",
-		[]Edit{{`case r.sent <= lastSent:`, `case r.sent < 0:`}}, inReaper("TestRenewalIntoSilence"),
+		[]Edit{{`case r.number < acked:`, `case r.number < min(acked, 0):`}}, inReaper("TestRenewalIntoSilence"),
 	},
 	{
 		"old-end-ignored", "reaper/lease.go", "an end is not heard from the reply to an older renewal", "Ended is for ever (I4)",
-		[]Edit{{`case errors.Is(r.err, ErrEnded):`, `case errors.Is(r.err, ErrEnded) && r.sent > lastSent:`}}, inReaper("TestEndIsHeardOfLate"),
+		[]Edit{{`case errors.Is(r.err, ErrEnded):`, `case errors.Is(r.err, ErrEnded) && r.number > acked:`}}, inReaper("TestEndIsHeardOfLate"),
 	},
 
 	// Session documents.
+	{
+		"never-late", "reaper/lease.go", "an outage is none until the lease is over", "the first to come back after an outage ends nobody who could not renew (I3)",
+		[]Edit{{`return l.Until() < l.cfg.Clock.Now().Add((l.cfg.TTL-l.cfg.Margin)/3)`, `return l.Until() < l.cfg.Clock.Now()`}}, inReaper("TestLate"),
+	},
+	{
+		"resumed-untold", "reaper/lease.go", "that an outage is over is not told", "the first to come back after an outage ends nobody who could not renew (I3)",
+		[]Edit{{`if l.cfg.Resumed != nil && l.Late() {`, `if l.cfg.Resumed != nil && l.cfg.TTL < 0 {`}}, inReaper("TestLate"),
+	},
 	{
 		"renewed-after-its-end", "reaper/sessions.go", "a session that was ended can be renewed", "an end is for ever (I3)",
 		[]Edit{{`{Key: "ended", Value: bson.D{{Key: "$exists", Value: false}}}, wellFormed[0]}`, `wellFormed[0]}`}}, integration("TestSessionsOnAServer"),
