@@ -127,6 +127,7 @@ func TestCloseKeepsItsWord(t *testing.T) {
 					defer close(closed)
 					b.close()
 				}()
+				defer func() { <-closed }() // also when the test fails: nothing may be left in the bubble
 				synctest.Wait()
 				r := c.beat("a")
 				require.Equal(t, 410, r.status)
@@ -144,7 +145,6 @@ func TestCloseKeepsItsWord(t *testing.T) {
 					require.False(t, time.Now().Before(promised), "before its time")
 					require.Less(t, time.Since(promised), 100*time.Millisecond)
 				}
-				<-closed
 			})
 		})
 	}
