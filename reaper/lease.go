@@ -167,7 +167,7 @@ func (l *Lease) run(ctx context.Context, lastSent clock.Instant) {
 	interval := min((l.cfg.TTL-l.cfg.Delay)/3, (l.cfg.TTL-l.cfg.Margin)/2)
 	beside := min(l.cfg.OpTimeout, interval) / 2
 	replies := make(chan renewal, mostRenewals) // so that no sender ever blocks
-	flying, last, acked := 0, 0, 0 // how many are on their way; the numbers of the newest, and of the newest that was acknowledged
+	flying, last, acked := 0, 0, 0              // how many are on their way; the numbers of the newest, and of the newest that was acknowledged
 	defer close(l.done)
 	defer func() {
 		l.cancel()
