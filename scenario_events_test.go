@@ -64,6 +64,14 @@ func TestScenarioRandomEventLoss(t *testing.T) {
 	})
 }
 
+// outage ends the process's streams and answers its calls of op with no primary, until mend.
+func (p *proc) outage(op memstore.Op) (mend func()) {
+	noPrimary := errors.New("server selection error: no primary")
+	mend = p.store.Hook(memstore.Before, op, memstore.Fail(1_000_000, noPrimary))
+	p.store.KillStreams(noPrimary)
+	return mend
+}
+
 // TestScenarioNoPrimaryForAMinute: no call is answered for a minute, which is six leases. Calls of Lock do not fail, holders are told in
 // time, and when there is a primary again all are served within seconds, in their order: nobody takes the others for dead because nobody
 // could renew.
@@ -73,11 +81,9 @@ func TestScenarioNoPrimaryForAMinute(t *testing.T) {
 		held := p.lock("x")
 		second, third := q.begin("x"), p.begin("x")
 		time.Sleep(time.Second)
-		noPrimary := errors.New("server selection error: no primary")
 		var back []func()
 		for _, p := range b.procs {
-			back = append(back, p.store.Hook(memstore.Before, memstore.OpAny, memstore.Fail(1_000_000, noPrimary)))
-			p.store.KillStreams(noPrimary)
+			back = append(back, p.outage(memstore.OpAny))
 		}
 		late := fresh.begin("x")
 		time.Sleep(testTTL - testMargin)
@@ -123,12 +129,7 @@ func TestScenarioOutageOfNearlyALease(t *testing.T) {
 				held := p.lock("x") // begins p's
 				next, behind := q.begin("x"), p.begin("x")
 				time.Sleep(third - apart/2) // q has renewed, and p has not
-				noPrimary := errors.New("server selection error: no primary")
-				outage := func(p *proc, op memstore.Op) (mend func()) {
-					p.store.KillStreams(noPrimary)
-					return p.store.Hook(memstore.Before, op, memstore.Fail(1_000_000, noPrimary))
-				}
-				mendP, mendQ, mendLast := outage(p, memstore.OpAny), outage(q, memstore.OpAny), outage(q, last)
+				mendP, mendQ, mendLast := p.outage(memstore.OpAny), q.outage(memstore.OpAny), q.outage(last)
 				time.Sleep(testTTL + testTTL/8 - third) // a look of q saw p's beat within a tenth
 				b.requireLost(held.Err(), LostLease)
 				require.NoError(b.t, own.Err())

@@ -18,8 +18,8 @@ const clockTTL = 4 * time.Second
 const mortalGate = "with short ticket delays nearly each wait has a ticket, which triples the writes"
 
 // mortal is a crew whose leases are waited for.
-func mortal() faults.CrewOptions {
-	return faults.CrewOptions{TTL: clockTTL, TicketDelay: 20 * time.Millisecond}
+func mortal(ttl time.Duration) faults.CrewOptions {
+	return faults.CrewOptions{TTL: ttl, TicketDelay: 20 * time.Millisecond}
 }
 
 // clockClient moves the wall clocks of all processes, each to a time of its own, while one of them dies.
@@ -28,7 +28,7 @@ func clockClient() faults.Row {
 		Name:  "clock-client",
 		About: "the wall clocks of all processes jump to an hour ahead, an hour behind and back, and holders are killed meanwhile",
 		Gate:  50, WhyGate: mortalGate,
-		Crew:   mortal(),
+		Crew:   mortal(clockTTL),
 		Bound:  clockTTL + afterLease,
 		Short:  20 * time.Second,
 		Expect: faults.NoLosses,
@@ -77,7 +77,7 @@ func clockPrimary() faults.Row {
 		About:  "the primary's clock jumps an hour ahead, and another; each time a holder has just been killed",
 		Deploy: timed.deploy,
 		Gate:   50, WhyGate: mortalGate,
-		Crew: mortal(),
+		Crew: mortal(clockTTL),
 		// Never back: a mongod whose clock is set back while it runs is late with its own timers by as much, and confirms no majority
 		// write meanwhile (seen for five minutes after an hour). clock-failover has a clock that is behind from the start.
 		Bound:  2*clockTTL + afterLease,
@@ -126,15 +126,13 @@ func clockFailover() faults.Row {
 	const stepDown = 10 * time.Second
 	// Above what a step-down can take: some confirm nothing for two heartbeats of 2 s, and a lease that is over then may be ended.
 	const ttl = 12 * time.Second
-	crew := mortal()
-	crew.TTL = ttl
 	skewed := kind{clocks: true, behind: 45 * time.Second}
 	return faults.Row{
 		Name:   "clock-failover",
 		About:  "the primary steps down, and the members that can follow it are 45 s behind; a holder has just been killed",
 		Deploy: skewed.deploy,
 		Gate:   50, WhyGate: mortalGate,
-		Crew:   crew,
+		Crew:   mortal(ttl),
 		Bound:  2*ttl + afterLease + stepDown,
 		Short:  25 * time.Second,
 		Expect: faults.NoNeedlessLosses,
